@@ -7,6 +7,7 @@ the extensions beside their sources; there, objects and extensions that are newe
 
 import os
 import sys
+from compileall import compile_dir
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -87,6 +88,7 @@ class BuildExtensions(build_ext):
         if self.inplace:
             self.remove_stale()
             super(build_ext, self).run()  # setuptools' own would build elsewhere, all, and copy
+            compile_dir("kproxy", quiet=1)  # as pip does for a wheel: Python may be forbidden to write bytecode later
         else:
             super().run()
 

@@ -5,8 +5,9 @@
 A load and a broker made here, each a process of its own, and between them in turn: haproxy (TCP, one thread), `kproxy run` as
 it starts by default, and without analysis. Medians of the rounds' own ratios to haproxy, with the spread; the CPU time of
 the analyzer, another process, is beside it. Round trips are of one small request at a time, in microseconds more than
-without a proxy. Memory is the resident size of all processes of a proxy after the load. Needs haproxy. Another proxy is
-measured by its command: --also kafka-proxy='kafka-proxy server --bootstrap-server-mapping {broker},{listen}'.
+without a proxy. Needs haproxy. Another proxy is measured by its command:
+
+    --also kafka-proxy='kafka-proxy server --bootstrap-server-mapping {broker},{listen}'
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from tests.bench import filters
 from tests.bench.filters import HEARTBEAT, Broker, Frames, Load, answered, asked, drive, produce
 from tests.bench.measuring import cpu_of, options_of, spread
 from tests.support.haproxy import haproxy
-from tests.support.kafka.processes import children, command_line, eventually, resident_size, spawn, stop
+from tests.support.kafka.processes import children, command_line, eventually, spawn, stop
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.ports import free_ports
 
@@ -40,13 +41,12 @@ HAPROXY = "frontend f\n bind {listen}\n mode tcp\n default_backend b\nbackend b\
 
 @dataclass
 class Side:
-    """One way to the broker: where to connect, the processes that forward, those that analyze, and all of them."""
+    """One way to the broker: where to connect, the processes that forward, and those that analyze."""
 
     name: str
     address: str
     pids: list[int] = field(default_factory=list)
     analyzers: list[int] = field(default_factory=list)
-    everyone: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # seconds a request, of the load in progress
     analysis: list[float] = field(default_factory=list)
     trips: list[float] = field(default_factory=list)  # median seconds of a round trip
@@ -103,13 +103,13 @@ def sides(folder: Path, broker: str, others: list[tuple[str, str]]) -> Iterator[
         port = free_ports()
         text = HAPROXY.format(listen=f"{HOST}:{port}", broker=broker)
         stack.enter_context(haproxy(folder, f"global\n nbthread 1\n{text}", port))
-        found = [Side("haproxy", f"{HOST}:{port}", our_haproxy(), [], our_haproxy())]
+        found = [Side("haproxy", f"{HOST}:{port}", our_haproxy())]
         for name, settings in (("kproxy", {}), ("kproxy --no-analysis", {"analysis": {"enabled": False}})):
             proxy = Proxy(folder / name, [cluster([broker], addresses={"mode": "fixed"})], **settings)
             stack.callback(proxy.start(reaches_brokers=False).close)
             if not settings:
                 proxy.analyzing()
-            found.append(Side(name, proxy.bootstrap(), proxy.workers(), proxy.named("kproxy-analyzer"), proxy.pids()))
+            found.append(Side(name, proxy.bootstrap(), proxy.workers(), proxy.named("kproxy-analyzer")))
         for name, command in others:
             address = f"{HOST}:{free_ports()}"
             words = shlex.split(command.format(listen=address, broker=broker))
@@ -117,7 +117,7 @@ def sides(folder: Path, broker: str, others: list[tuple[str, str]]) -> Iterator[
             stack.callback(stop, process)
             eventually(lambda at=address: accepts(at), what=f"{name} accepts at {address}")  # type: ignore[misc]
             pids = list(children(process.pid))
-            found.append(Side(name, address, pids, [], pids))
+            found.append(Side(name, address, pids))
         yield found
 
 
@@ -178,9 +178,6 @@ def main() -> None:
                 print(line, flush=True)
         for line in added(found, broker, found_loads[0], given.rounds):
             print(line, flush=True)
-        print("resident memory of all processes of a proxy:")
-        for side in found:
-            print(f"{'':<18} {side.name:<22} {sum(map(resident_size, side.everyone)) / 1e6:8.1f} MB", flush=True)
 
 
 if __name__ == "__main__":

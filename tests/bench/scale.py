@@ -1,0 +1,252 @@
+"""How the cost of `kproxy run` grows with what it serves, and what it takes at rest.
+
+    python -m tests.bench.scale [--rounds 3] [--only start,connections,brokers,clusters,topics,groups]
+
+Each row is a proxy of its own in front of a broker made here, under a load of eight connections:
+
+    start        until the first client is accepted; memory with everything and without analysis, if no other Python runs here
+    connections  8, 1,000 and 5,000 other clients are connected and silent
+    brokers      the cluster has 1, 3 and 100 brokers, each with a listener
+    clusters     1 and 50 clusters are served, and only the first has clients
+    topics       requests name 10 and 10,000 topics in turn
+    groups       heartbeats come from 10 and 10,000 groups in turn
+
+Columns: CPU microseconds a request of the worker and of the analyzer; context switches and system calls of the worker a
+request (system calls from strace, in a round that is not timed); CPU milliseconds a second of all processes at rest; and their
+memory, where a page that several processes share counts once (Pss). haproxy's row is the yardstick. Nothing should grow
+faster than its number, and at rest little should grow at all.
+"""
+
+import contextlib
+import itertools
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kproxy.protocol import message
+from kproxy.protocol.records import Record, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.structs import struct_types
+from tests.bench.filters import HEARTBEAT, METADATA, PRODUCE, VERSIONS, Broker, Frames, answered, asked, part
+from tests.bench.forwarding import HAPROXY, HOST, our_haproxy
+from tests.bench.measuring import cpu_of, options_of
+from tests.support.frames import frame
+from tests.support.haproxy import haproxy
+from tests.support.kafka.processes import kib
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.ports import free_ports
+from tests.support.sockets import address
+
+API_VERSIONS = 18
+CONNECTIONS = 8
+TOGETHER = 5  # requests that a connection sends before it reads
+ROUND_S = 1.0
+REST_S = 5.0
+TRACED_S = 1.0
+CASES: dict[str, list[int]] = {
+    "connections": [8, 1_000, 5_000],
+    "brokers": [1, 3, 100],
+    "clusters": [1, 50],
+    "topics": [10, 10_000],
+    "groups": [10, 10_000],
+}
+
+
+def beats(groups: int) -> list[bytes]:
+    return [asked(HEARTBEAT, group_id=f"group-{number}", member_id="m") for number in range(groups)]
+
+
+def produces(topics: int) -> list[bytes]:
+    """A Produce of one record of 100 bytes to each topic."""
+    records = write_batches([RecordBatch([Record(value=bytes(100))])])
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+    return [
+        asked(
+            PRODUCE,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[part("ProduceRequest", "TopicProduceData", name=f"topic-{number}", partition_data=[data])],
+        )
+        for number in range(topics)
+    ]
+
+
+def serving(brokers: int) -> Broker:
+    """A broker that answers all loads, and whose Metadata lists so many brokers, all at its own address."""
+    broker = Broker()
+    host, port = address(broker.address)
+    named = [
+        part("MetadataResponse", "MetadataResponseBroker", node_id=number, host=host, port=port)
+        for number in range(brokers)
+    ]
+    offered = [
+        part(
+            "ApiVersionsResponse",
+            "ApiVersion",
+            api_key=api_key,
+            min_version=VERSIONS[api_key],
+            max_version=VERSIONS[api_key],
+        )
+        for api_key in (HEARTBEAT, PRODUCE, METADATA)
+    ]
+    versions = struct_types("ApiVersionsResponse")["ApiVersionsResponse"](api_keys=offered)
+    broker.answers = {
+        API_VERSIONS: frame(bytes(4) + message("ApiVersionsResponse").encode(0, versions)),
+        HEARTBEAT: answered(HEARTBEAT),
+        PRODUCE: answered(PRODUCE),
+        METADATA: answered(METADATA, brokers=named, cluster_id="scale"),
+    }
+    return broker
+
+
+def drive(where: str, frames: Sequence[bytes], seconds: float) -> int:
+    """Send *frames* in turn for so long, over some connections; how many were answered."""
+    counts, until = [0] * CONNECTIONS, time.monotonic() + seconds
+
+    def send(number: int) -> None:
+        turn = itertools.cycle(frames[number::CONNECTIONS] or frames)
+        with socket.create_connection(address(where)) as connected:
+            answers = Frames(connected)
+            while time.monotonic() < until:
+                connected.sendall(b"".join(itertools.islice(turn, TOGETHER)))
+                for _ in range(TOGETHER):
+                    answers.next(4)
+                counts[number] += TOGETHER
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not all(counts):
+        raise RuntimeError(f"{where}: a connection had no answer")
+    return sum(counts)
+
+
+def switches(pids: Sequence[int]) -> int:
+    """Context switches of the main threads so far."""
+    text = "".join(Path(f"/proc/{pid}/status").read_text() for pid in pids)
+    return sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", text)))
+
+
+def memory(pids: Sequence[int]) -> float:
+    """Proportional memory, in MB."""
+    return sum(kib(f"/proc/{pid}/smaps_rollup", "Pss:") for pid in pids) / 1e6
+
+
+def calls(pid: int, work: Callable[[], int]) -> float:
+    """System calls of a process for each of what *work* counts; not a number without strace."""
+    if not shutil.which("strace"):
+        return float("nan")
+    trace = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+    count = work()
+    trace.terminate()
+    lines = trace.communicate()[1].splitlines()
+    total = next(line for line in lines if line.endswith("total")).split()
+    return int(total[3]) / count
+
+
+def row(
+    where: str, frames: Sequence[bytes], workers: list[int], analyzers: list[int], pids: list[int], rounds: int
+) -> str:
+    """Measure one proxy."""
+    drive(where, frames, ROUND_S)
+    rows = []
+    for _ in range(rounds):
+        before = cpu_of(workers), cpu_of(analyzers), switches(workers)
+        count = drive(where, frames, ROUND_S)
+        after = cpu_of(workers), cpu_of(analyzers), switches(workers)
+        rows.append([(late - early) / count for early, late in zip(before, after, strict=True)])
+    worker, analyzer, switched = (statistics.median(column) for column in zip(*rows, strict=True))
+    called = calls(workers[0], lambda: drive(where, frames, TRACED_S))
+    time.sleep(1)  # the analyzer ends what it has
+    before_rest = cpu_of(pids)
+    time.sleep(REST_S)
+    rest = (cpu_of(pids) - before_rest) / REST_S
+    beside = f"{analyzer * 1e6:8.1f}" if analyzers else f"{'-':>8}"
+    return f"{worker * 1e6:8.1f} {beside} {switched:10.2f} {called:10.2f} {rest * 1e3:8.1f} {memory(pids):8.1f}"
+
+
+def case(name: str, number: int, folder: Path, rounds: int) -> str:
+    """One row: so many of what the case is about."""
+    brokers = number if name == "brokers" else 1
+    broker = serving(brokers)
+    served = [
+        {
+            "name": f"c{at}",
+            "listen": f"{HOST}:{free_ports(brokers + 1)}",
+            "bootstrap": [broker.address],
+            "addresses": {"node_ids": [f"0-{brokers - 1}"]},
+        }
+        for at in range(number if name == "clusters" else 1)
+    ]
+    frames = {"topics": produces, "groups": beats}.get(name, lambda _: beats(10))(number)
+    proxy = Proxy(folder / f"{name}{number}", served, limits={"connections": 6_000})
+    with contextlib.ExitStack() as stack:
+        stack.callback(proxy.close)
+        proxy.start().analyzing()
+        drive(proxy.bootstrap(), [asked(METADATA)], 0.2)  # it learns the brokers
+        if name == "connections":
+            for _ in range(number):
+                stack.enter_context(socket.create_connection(address(proxy.bootstrap())))
+        return row(proxy.bootstrap(), frames, proxy.workers(), proxy.named("kproxy-analyzer"), proxy.pids(), rounds)
+
+
+def yardstick(folder: Path, rounds: int) -> str:
+    """haproxy's row: one thread, TCP."""
+    broker, port = serving(1), free_ports()
+    text = HAPROXY.format(listen=f"{HOST}:{port}", broker=broker.address)
+    with haproxy(folder, f"global\n nbthread 1\n{text}", port):
+        pids = our_haproxy()
+        return row(f"{HOST}:{port}", beats(10), pids[-1:], [], pids, rounds)
+
+
+def start(folder: Path) -> Iterator[str]:
+    """How soon `kproxy run` accepts, and its memory after that."""
+    for name, settings in (("everything", {}), ("without analysis", {"analysis": {"enabled": False}})):
+        broker = serving(1)
+        firsts: list[float] = []
+        for turn in range(3):
+            proxy: Any = Proxy(folder / f"{name}{turn}", [cluster([broker.address])], **settings)
+            began = time.monotonic()
+            proxy.begin()
+            while True:
+                with contextlib.suppress(OSError):
+                    socket.create_connection(address(proxy.bootstrap())).close()
+                    break
+                time.sleep(0.002)
+            firsts.append(time.monotonic() - began)
+            time.sleep(2)  # all processes are there
+            used = memory(proxy.pids())
+            proxy.get("/metrics")
+            scraped = memory(proxy.pids())
+            proxy.close()
+        first = statistics.median(firsts)
+        yield f"start, {name:<18} first accept after {first:.2f} s, {used:.0f} MB, {scraped:.0f} MB once metrics were scraped"
+
+
+def main() -> None:
+    """Run the rows."""
+    given = options_of(__doc__, rounds=3, only=["start", *CASES])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "start" in given.only:
+            for line in start(folder):
+                print(line, flush=True)
+        print(f"{'':24} {'worker':>8} {'analyzer':>8} {'switches':>10} {'calls':>10} {'at rest':>8} {'MB':>8}")
+        print(f"{'haproxy':24} {yardstick(folder, given.rounds)}", flush=True)
+        for each in (name for name in CASES if name in given.only):
+            for number in CASES[each]:
+                print(f"{each:16}{number:>8,} {case(each, number, folder, given.rounds)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
