@@ -16,7 +16,7 @@ SOURCES = [CAPTURES / "04-transactions.pcap", CAPTURES / "03-classic-rebalance-r
 SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, parameters, selectors to click
     "exchanges": ("exchanges", {}, []),
     "exchange": ("exchanges", {"at": "9"}, []),
-    "records": ("exchanges", {"at": "10"}, ["#tab-records"]),
+    "records": ("exchanges", {"at": "11"}, ["#tab-records"]),
     "errors": ("exchanges", {"filter": "size(errors) > 0", "at": "86"}, ["[role=tab]:nth-of-type(2)"]),
     "mistake": ("exchanges", {"filter": 'apiKey == 1 && clientld == "a"'}, []),
     "nothing": ("exchanges", {"filter": "apiKey == 70"}, []),
