@@ -4,10 +4,12 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -100,17 +102,26 @@ public class Client {
         settings.put("group.id", job.get("group"));
         settings.putIfAbsent("auto.offset.reset", "earliest");
         int commit = number("commit", 0);
-        if (commit > 0) {
+        int poison = number("poison", -1);
+        if (commit != 0) {
             settings.put("enable.auto.commit", "false");
+        }
+        if (commit > 0) {
             settings.put("max.poll.records", String.valueOf(commit));
         }
         long pause = (long) (1000 * Double.parseDouble(job.getOrDefault("pause", "0")));
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(Arrays.asList(job.get("topic").split(",")));
             while (!ended) {
-                ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
-                for (int number = 0; number < records.count(); number++) {
+                ConsumerRecords<String, String> records = poll(consumer);
+                for (ConsumerRecord<String, String> record : records) {
                     count("read");
+                    if (record.offset() == poison) {
+                        count("error poison");
+                        consumer.seek(new TopicPartition(record.topic(), record.partition()), poison);
+                        Thread.sleep(200);
+                        break;
+                    }
                     for (long end = System.nanoTime() + pause * 1_000_000; !ended && System.nanoTime() < end;) {
                         Thread.sleep(Math.min(50, pause));
                     }
@@ -120,6 +131,22 @@ public class Client {
                     count("commits");
                 }
             }
+        }
+    }
+
+    /** Clients before 2.0 poll for milliseconds, clients since 4.0 for a Duration. */
+    @SuppressWarnings("unchecked")
+    private static ConsumerRecords<String, String> poll(KafkaConsumer<String, String> consumer) {
+        try {
+            try {
+                return (ConsumerRecords<String, String>) KafkaConsumer.class.getMethod("poll", Duration.class).invoke(consumer, Duration.ofMillis(200));
+            } catch (NoSuchMethodException old) {
+                return (ConsumerRecords<String, String>) KafkaConsumer.class.getMethod("poll", long.class).invoke(consumer, 200L);
+            }
+        } catch (java.lang.reflect.InvocationTargetException failure) {
+            throw (RuntimeException) failure.getCause();
+        } catch (ReflectiveOperationException impossible) {
+            throw new IllegalStateException(impossible);
         }
     }
 

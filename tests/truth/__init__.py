@@ -7,7 +7,8 @@
     network.py      a bridge with a namespace for each host, so that brokers and clients have addresses; dumpcap on the bridge
     brokers.py      clusters of any release since 0.8.2 on these hosts; may be killed, stopped, paused
     client.py       a client in a process of its own, of librdkafka.py, kafka_python.py or aio_kafka.py; job.py: what they
-                    share; Client.java: Java's
+                    share; Client.java: Java's, Modern.java: roles that are new there; go/: franz-go and sarama
+    Streams.java    a job of Kafka Streams; Connect's workers and MirrorMaker are started from their own jars
     lab.py          Lab: what a workload is written with. Writes down what it did and what clients reported
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
     incidents.py    workloads in which something goes wrong, and look-alikes in which it does not
@@ -17,6 +18,7 @@
 The manifest is written by the workload, from what it chose and what clients reported, never by kproxy. A statement of a report
 that no Truth covers is wrong; a Truth with ``must`` that no statement covers is missed.
 
-To add a workload: a function in healthy.py or incidents.py with ``@workload(...)``; ``lab`` does things at times, and
+To add a workload: a function in healthy.py or incidents.py with ``@workload(...)``, or a variant of one (another library, another
+release, another protocol of groups); ``lab`` does things at times, and
 ``lab.expect(analysis, at=..., column=value)`` says what is true because of them; ``lab.allow`` what may be said, too.
 """

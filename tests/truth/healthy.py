@@ -1,6 +1,9 @@
 """Workloads about which nothing critical, and at most one warning, may be said."""
 
-from tests.truth.lab import Lab, workload
+import shlex
+
+from tests.support.kafka.jars import java
+from tests.truth.lab import SOURCES, Lab, workload
 
 LIBRARIES = ("librdkafka", "kafka-python", "aiokafka", "java")
 
@@ -225,3 +228,307 @@ def midstream(lab: Lab) -> None:
     lab.consume("billing", "orders", group="billing", library="aiokafka")
     lab.produce("shop", "orders", library="aiokafka", acks="all")
     lab.wait(10)
+
+
+CALM = ["session timeout", "poll timeout", "restart loop", "went silent"]  # causes of rebalances that nothing here has
+
+
+@workload("Two programs read, change and write within transactions; one of them is restarted.", healthy=True)
+def exactly_once(lab: Lab) -> None:
+    for name in ("orders", "invoices"):
+        lab.topic(name, 4)
+    lab.produce("shop", "orders", rate=10)
+    copiers = [
+        lab.client(f"biller-{number}", "transfer", topic="orders", to="invoices", group="billers", library="java")
+        for number in (1, 2)
+    ]
+    lab.consume("ledger", "invoices", group="ledger", isolation_level="read_committed")
+    lab.wait(15)
+    copiers[1].restart()
+    lab.wait(10)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("Members of a share group come and go.", healthy=True)
+def share_group(lab: Lab) -> None:
+    lab.topic("tasks", 2)
+    lab.produce("shop", "tasks", rate=10)
+    for number in range(3):
+        lab.client(f"worker-{number}", "share", topic="tasks", group="workers", library="java")
+        lab.wait(4)
+    lab.clients[-1].stop()
+    lab.wait(6)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload(
+    "Clients of their time with an old broker.",
+    healthy=True,
+    release="0.11.0.3",
+)
+def kafka_0_11(lab: Lab) -> None:
+    lab.topic("orders", 3)
+    lab.produce("shop", "orders", library="java", release="0.11.0.3", acks="all")
+    lab.consume("billing", "orders", group="billing", library="java", release="0.11.0.3")
+    lab.produce("shop-python", "orders", library="kafka-python", acks="all")
+    lab.consume("billing-python", "orders", group="billing-python", library="kafka-python")
+    lab.produce("shop-c", "orders")
+    lab.wait(14)
+    lab.allow("deprecated_versions", client_id=["shop", "billing"])
+
+
+@workload("Programs of 0.8.2 with a broker of 0.8.2.", healthy=True, release="0.8.2.2")
+def kafka_0_8(lab: Lab) -> None:
+    lab.topic("orders", 2)
+    broker = lab.cluster.bootstrap("PLAIN")
+    writes = java("0.8.2.2", "kafka.tools.ConsoleProducer", "--broker-list", broker, "--topic", "orders", heap="96m")
+    lines = f"(while sleep 0.2; do echo order; done) | exec {shlex.join(writes)}"
+    lab.program("console-producer", "produce", "java", ["sh", "-c", lines])
+    keeper = f"{lab.network.address('zookeeper')}:2181"
+    words = ["--zookeeper", keeper, "--topic", "orders", "--from-beginning"]
+    reads = java("0.8.2.2", "kafka.tools.ConsoleConsumer", *words, heap="96m")
+    lab.program("console-consumer", "consume", "java", reads)
+    lab.wait(18)
+    lab.allow("deprecated_versions")
+    lab.allow("acks_below_all")
+
+
+@workload("An idle night, then a morning with load.", healthy=True)
+def night_and_morning(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    idle = lab.produce("shop", "orders", rate=0.2, library="java")
+    for library in ("java", "librdkafka", "aiokafka"):
+        lab.consume(f"billing-{library}", "orders", group=f"billing-{library}", library=library)
+    lab.wait(25)
+    lab.produce("shop-front", "orders", rate=400, size=300, linger_ms=20)
+    lab.wait(10)
+    assert idle.running
+
+
+@workload("Producers with acks=0 and 1, and one that fills large batches.", healthy=True)
+def kinds_of_producers(lab: Lab) -> None:
+    lab.topic("metrics", 2)
+    lab.produce("metrics-0", "metrics", acks="0")
+    lab.produce("metrics-1", "metrics", acks="1", library="java", enable_idempotence="false")
+    batches = {"linger_ms": 500, "batch_size": 1_000_000, "compression_type": "lz4"}
+    lab.produce("metrics-batched", "metrics", rate=200, library="java", **batches)
+    lab.consume("dashboard", "metrics", group="dashboard")
+    lab.wait(14)
+    lab.allow("acks_below_all", client_id=["metrics-0", "metrics-1"])
+
+
+@workload("A scheduler's jobs share one client id.", healthy=True, variants={"java": {"library": "java"}})
+def jobs_of_one_name(lab: Lab, library: str = "librdkafka") -> None:
+    lab.topic("results", 2)
+    lab.consume("collector", "results", group="collector")
+    for number in range(8 if library == "java" else 16):
+        lab.produce("job", "results", rate=0, count=20, library=library, host=f"worker-{number % 3}").finish()
+    lab.wait(3)
+
+
+@workload("A program begins from the beginning each day (here: 6 s).", healthy=True)
+def begins_again_daily(lab: Lab) -> None:
+    lab.topic("prices", 2)
+    lab.produce("shop", "prices", rate=10)
+    lab.consume("report", "prices", group="report", daily=6)
+    lab.wait(22)
+
+
+@workload("Keyed records and tombstones, in a topic that is compacted all the time.", healthy=True)
+def tombstones(lab: Lab) -> None:
+    often = {"segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "2000"}
+    lab.topic("profiles", 1, cleanup_policy="compact", delete_retention_ms="100", **often)
+    lab.produce("profiles", "profiles", rate=50, keys=5)
+    lab.produce("eraser", "profiles", rate=10, keys=5, size=0)
+    lab.wait(8)
+    lab.consume("cache", "profiles", group="cache")
+    lab.consume("cache-java", "profiles", group="cache-java", library="java")
+    lab.wait(12)
+
+
+@workload("Readers of committed records behind transactions of five seconds.", healthy=True)
+def long_transactions(lab: Lab) -> None:
+    lab.topic("paid", 1)
+    lab.client("copier", "transact", topic="paid", batch=10, rate=10, hold=5, transactional_id="copier")
+    for library in ("java", "librdkafka"):
+        reads = {"group": f"reader-{library}", "library": library, "isolation_level": "read_committed"}
+        lab.consume(f"reader-{library}", "paid", **reads)
+    lab.wait(24)
+
+
+@workload("Transactions that are aborted by choice.", healthy=True)
+def aborted_transactions(lab: Lab) -> None:
+    lab.topic("paid", 2)
+    lab.client("copier", "transact", topic="paid", batch=5, rate=20, abort=1, transactional_id="copier")
+    lab.consume("reader", "paid", group="reader", isolation_level="read_committed")
+    lab.wait(14)
+
+
+@workload(
+    "A client starts before its topic is there.",
+    healthy=True,
+    variants={
+        "aiokafka": {"library": "aiokafka"},
+        "kafka-python": {"library": "kafka-python"},
+        "2-8": {"release": "2.8.2"},
+    },
+)
+def before_its_topic(lab: Lab, library: str = "librdkafka") -> None:
+    lab.consume("billing", "orders", group="billing", library=library)
+    lab.wait(4)
+    lab.topic("orders", 3)
+    lab.produce("shop", "orders")
+    lab.wait(12)
+
+
+@workload("Clients of Go.", healthy=True, variants={"2-8": {"release": "2.8.2"}, "3-9": {"release": "3.9.2"}})
+def go(lab: Lab) -> None:
+    lab.topic("orders", 3)
+    for library in ("franz-go", "sarama"):
+        lab.produce(f"shop-{library}", "orders", library=library)
+        for number in (1, 2):
+            lab.consume(f"billing-{library}-{number}", "orders", group=f"billing-{library}", library=library)
+    lab.wait(10)
+    lab.clients[2].restart()
+    lab.wait(6)
+    lab.allow("acks_below_all", client_id="shop-sarama")  # its default
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("Workers of Kafka Connect with two connectors for files; one is restarted.", healthy=True)
+def connect(lab: Lab) -> None:
+    lab.topic("lines", 2)
+    source = lab.folder / "source.txt"
+    source.write_text("".join(f"line {number}\n" for number in range(500)))
+    sink = lab.folder / "sink.txt"
+    connectors = [
+        {"name": "reads", "connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
+        {"name": "writes", "connector.class": "FileStreamSink", "file": str(sink), "topics": "lines"},
+    ]
+    workers = []
+    for number in (1, 2):
+        name = f"connect-{number}"
+        settings = {
+            "bootstrap.servers": lab.cluster.bootstrap("PLAIN"),
+            "group.id": "connect",
+            "client.id": name,
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            **{f"{kind}.storage.topic": f"connect-{kind}s" for kind in ("config", "offset")},
+            "status.storage.topic": "connect-status",
+            **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+            "offset.storage.partitions": "3",
+            "listeners": f"http://{lab.network.address(name)}:8083",
+        }
+        file = lab.properties(f"{name}.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = java("connect", "org.apache.kafka.connect.cli.ConnectDistributed", file)
+        workers.append(lab.program(name, "connect", "java", command))
+        if number == 1:
+            for connector in connectors:
+                lab.post(f"http://{lab.network.address(name)}:8083/connectors", connector)
+    lab.wait(20)
+    workers[1].restart()
+    lab.wait(20)
+    assert sink.read_text()
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("A job of Kafka Streams counts words in two threads.", healthy=True)
+def streams(lab: Lab) -> None:
+    lab.topic("lines", 2)
+    lab.topic("counts", 2)
+    lab.produce("shop", "lines", rate=10, keys=10)
+    for number in (1, 2):
+        words = [lab.cluster.bootstrap("PLAIN"), "counter", "lines", "counts", str(lab.folder / f"state-{number}")]
+        command = java("streams", str(SOURCES / "Streams.java"), *words)
+        lab.program(f"counter-{number}", "streams", "java", command)
+        lab.wait(10)
+    lab.consume("reader", "counts", group="reader")
+    lab.wait(15)
+    lab.clients[1].stop()
+    lab.wait(5)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("MirrorMaker 2 copies topics to the same cluster under another name.", healthy=True)
+def mirror_maker(lab: Lab) -> None:
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", rate=5)
+    lab.consume("billing", "orders", group="billing")
+    where = lab.cluster.bootstrap("PLAIN")
+    settings = {
+        "clusters": "west,east",
+        "west.bootstrap.servers": where,
+        "east.bootstrap.servers": where,
+        "west->east.enabled": "true",
+        "west->east.topics": "orders",
+        "west->east.groups": "billing",
+        "replication.factor": "1",
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("offset", "status", "config")},
+        **{f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")},
+    }
+    file = lab.properties("mirror.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
+    command = java("mirror", "org.apache.kafka.connect.mirror.MirrorMaker", file)
+    lab.program("mirror", "mirror", "java", command)
+    lab.wait(45)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("A consumer is stopped for a while and catches up.", healthy=True, variants={"java": {"library": "java"}})
+def catches_up(lab: Lab, library: str = "librdkafka") -> None:
+    lab.topic("orders", 2)
+    reader = lab.consume("billing", "orders", group="billing", library=library)
+    lab.produce("shop", "orders", rate=200, linger_ms=50)
+    lab.wait(8)
+    reader.stop()
+    lab.wait(8)
+    reader.start()
+    lab.wait(8)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload(
+    "A group is scaled up to six and down to one.",
+    healthy=True,
+    variants={
+        "java": {"library": "java", "count": 3},
+        "java-new": {"library": "java", "count": 3, "group_protocol": "consumer"},
+        "new": {"group_protocol": "consumer"},
+        "aiokafka": {"library": "aiokafka"},
+        "kafka-python": {"library": "kafka-python", "release": "3.9.2"},
+    },
+)
+def scaled(lab: Lab, count: int = 6, **settings: str) -> None:
+    lab.topic("orders", 6)
+    lab.produce("shop", "orders", rate=20)
+    members = [lab.consume(f"billing-{number}", "orders", group="billing", **settings) for number in range(count)]
+    lab.wait(8)
+    for member in members[1:]:
+        member.stop()
+        lab.wait(2)
+    lab.wait(4)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload(
+    "Static members of Java are restarted within their session.",
+    healthy=True,
+    variants={
+        "aiokafka": {"library": "aiokafka"},
+        "new": {"library": "java", "group_protocol": "consumer"},
+    },
+)
+def static_restart(lab: Lab, library: str = "java", **settings: str) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders")
+    members = [
+        lab.consume(
+            f"billing-{n}", "orders", group="billing", library=library, group_instance_id=f"host-{n}", **settings
+        )
+        for n in (1, 2)
+    ]
+    lab.wait(10)
+    for member in members:
+        member.restart()
+        lab.wait(5)
+    lab.never("rebalances", cause=CALM)

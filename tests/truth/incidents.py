@@ -1,15 +1,26 @@
 """Workloads in which something goes wrong, and look-alikes in which it does not."""
 
+from tests.support.sockets import metadata
 from tests.truth.brokers import OTHER_USER
 from tests.truth.lab import Lab, workload
 
+SHORT_SESSION = {"session_timeout_ms": 6000}
+MEMBERS: dict[str, dict[str, str]] = {
+    "java": {"library": "java"},
+    "aiokafka": {"library": "aiokafka"},
+    "kafka-python": {"library": "kafka-python"},
+    "2-8": {"release": "2.8.2"},
+}
 
-@workload("One of two members of a group is killed; the other one takes over when its session has ended.")
-def member_killed(lab: Lab) -> None:
+
+@workload(
+    "One of two members of a group is killed; the other one takes over when its session has ended.", variants=MEMBERS
+)
+def member_killed(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 4)
     lab.produce("shop", "orders")
-    _stays, goes = (lab.consume(f"billing-{n}", "orders", group="billing", session_timeout_ms=6000) for n in (1, 2))
-    lab.wait(8)
+    _stays, goes = (lab.consume(f"billing-{n}", "orders", group="billing", **SHORT_SESSION, **settings) for n in (1, 2))
+    lab.wait(9)
     killed = goes.kill()
     lab.wait(11)
     # Its last heartbeat was up to 3 s before; its session ends 6 s after that; the other one learns of it at its next heartbeat.
@@ -18,30 +29,35 @@ def member_killed(lab: Lab) -> None:
     )
 
 
-@workload("A Java member is killed.", release="3.9.2")
-def java_member_killed(lab: Lab) -> None:
+NEW_SESSION = {"group_consumer_session_timeout_ms": "6000", "group_consumer_min_session_timeout_ms": "6000"}
+
+
+@workload("A member of KIP-848's protocol is killed.", variants={"java": {"library": "java"}}, **NEW_SESSION)
+def new_member_killed(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 4)
     lab.produce("shop", "orders")
-    java = {"library": "java", "release": "3.9.2", "group": "billing", "session_timeout_ms": 6000}
-    _stays, goes = (lab.consume(f"billing-{n}", "orders", **java) for n in (1, 2))
+    members = [
+        lab.consume(f"billing-{n}", "orders", group="billing", group_protocol="consumer", **settings) for n in (1, 2)
+    ]
     lab.wait(9)
-    killed = goes.kill()
-    lab.wait(11)
-    told = {"group_id": "billing", "cause": "session timeout", "client_id": "billing-2"}
-    lab.expect("rebalances", at=killed + 5, within=3, **told)
+    killed = members[1].kill()
+    lab.wait(12)
+    lab.expect("rebalances", at=killed + 6, within=3, cause="session timeout", client_id="billing-2")
 
 
-@workload("A member stands still for longer than its session, then comes back.")
-def member_frozen(lab: Lab) -> None:
+@workload("A member stands still for longer than its session, then comes back.", variants=MEMBERS)
+def member_frozen(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 4)
     lab.produce("shop", "orders")
-    _stays, pauses = (lab.consume(f"billing-{n}", "orders", group="billing", session_timeout_ms=6000) for n in (1, 2))
+    _stays, pauses = (
+        lab.consume(f"billing-{n}", "orders", group="billing", **SHORT_SESSION, **settings) for n in (1, 2)
+    )
     lab.wait(8)
-    frozen = pauses.freeze(9)
+    frozen = pauses.freeze(11)
     lab.wait(7)
-    lab.expect("session_expired", at=frozen + 9, within=2, client_id="billing-2", group_id="billing")
-    lab.expect("rebalances", at=frozen + 5, within=3, cause="session timeout", client_id="billing-2")
-    lab.allow("refused_commits", client_id="billing-2")
+    lab.expect("session_expired", at=frozen + 11, within=2, client_id="billing-2", group_id="billing")
+    lab.expect("rebalances", at=frozen + 6, within=4, cause="session timeout", client_id="billing-2")
+    lab.allow("refused_commits", at=frozen + 11, within=3, client_id="billing-2")
 
 
 @workload("A look-alike: a member stands still for less than its session.", healthy=True)
@@ -55,32 +71,73 @@ def member_frozen_briefly(lab: Lab) -> None:
     lab.never("rebalances", cause=["session timeout", "poll timeout", "went silent"])
 
 
-@workload("A member takes longer for a record than max.poll.interval.ms.")
-def poll_timeout(lab: Lab) -> None:
+@workload("A member takes longer for a record than max.poll.interval.ms.", variants=MEMBERS)
+def poll_timeout(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 2)
-    polls = {"group": "billing", "max_poll_interval_ms": 7000, "session_timeout_ms": 6000}
+    polls = {"group": "billing", "library": library, "max_poll_interval_ms": 7000, **SHORT_SESSION}
     lab.consume("billing-1", "orders", **polls)
     slow = lab.consume("billing-2", "orders", pause=14, **polls)
-    lab.wait(6)
-    lab.produce("shop", "orders", rate=4)
-    lab.wait(19)
+    lab.wait(7)
+    produced = lab.produce("shop", "orders", rate=4)
+    lab.wait(20)
     slow.stop()
     lab.expect("max_poll_exceeded", client_id="billing-2", group_id="billing")
     lab.expect("rebalances", cause="poll timeout", client_id="billing-2")
+    lab.never("rebalances", cause="poll timeout", client_id="billing-1")
+    lab.allow("refused_commits", client_id="billing-2")
+    lab.allow("rebalances", group_id="billing")
+    assert produced.running
 
 
-@workload("A member crashes soon after it has joined and is started again, over and over.")
-def flapping_member(lab: Lab) -> None:
+@workload(
+    "A look-alike: a member needs long for a record, but less than max.poll.interval.ms.",
+    healthy=True,
+    variants={"java": {"library": "java"}, "kafka-python": {"library": "kafka-python"}},
+)
+def slow_records(lab: Lab, library: str = "librdkafka") -> None:
+    lab.topic("orders", 2)
+    polls = {"group": "billing", "library": library, "max_poll_interval_ms": 20_000, **SHORT_SESSION}
+    for number in (1, 2):
+        lab.consume(f"billing-{number}", "orders", pause=4, commit=1, **polls)
+    lab.wait(7)
+    lab.produce("shop", "orders", rate=0.5)
+    lab.wait(20)
+    lab.never("rebalances", cause=["session timeout", "poll timeout", "went silent", "restart loop"])
+
+
+@workload(
+    "A member ends soon after it has joined and is started again, over and over.",
+    variants={"java": {"library": "java"}, "aiokafka": {"library": "aiokafka"}},
+)
+def flapping_member(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 4)
     lab.produce("shop", "orders")
-    lab.consume("billing-1", "orders", group="billing")
+    lab.consume("billing-1", "orders", group="billing", **settings)
     lab.wait(4)
-    flaps = lab.consume("billing-2", "orders", group="billing")
+    flaps = lab.consume("billing-2", "orders", group="billing", **settings)
     for _ in range(7):
-        lab.wait(2.5)
+        lab.wait(4 if settings else 2.5)
         flaps.restart()
     lab.wait(3)
     lab.expect("rebalances", cause="restart loop", client_id="billing-2")
+    lab.never("rebalances", cause=["poll timeout", "session timeout"])
+    lab.allow("rebalance_storm", group_id="billing")
+
+
+@workload("A member crashes soon after it has joined and is started again, over and over.")
+def crashing_member(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders")
+    lab.consume("billing-1", "orders", group="billing", **SHORT_SESSION)
+    lab.wait(4)
+    crashes = lab.consume("billing-2", "orders", group="billing", **SHORT_SESSION)
+    for _ in range(6):
+        lab.wait(4)
+        crashes.kill()
+        crashes.start()
+    lab.wait(8)
+    lab.expect("rebalances", client_id="billing-2", cause=["session timeout", "restart loop"])
+    lab.never("rebalances", cause="poll timeout")
     lab.allow("rebalance_storm", group_id="billing")
 
 
@@ -105,15 +162,18 @@ def topic_created_late(lab: Lab) -> None:
     lab.wait(9)
 
 
-@workload("Records are larger than the topic takes.")
+@workload(
+    "Records are larger than the topic takes.", variants={"2-8": {"release": "2.8.2"}, "3-9": {"release": "3.9.2"}}
+)
 def too_large(lab: Lab) -> None:
     lab.topic("images", 1, max_message_bytes="20000")
+    began = lab.note("producers start")
     for library in ("librdkafka", "kafka-python", "java"):
         lab.produce(f"camera-{library}", "images", library=library, rate=1, count=6, size=50_000)
     lab.produce("thumbs", "images", size=5_000)
     lab.wait(9)
     for library in ("librdkafka", "kafka-python", "java"):
-        lab.expect("message_too_large", client_id=f"camera-{library}", topic="images")
+        lab.expect("message_too_large", at=began + 3, within=4, client_id=f"camera-{library}", topic="images")
 
 
 @workload("A user without permission, next to one who has it.", secure=True, allow_everyone_if_no_acl_found="false")
@@ -141,30 +201,33 @@ def wrong_password(lab: Lab) -> None:
     lab.allow("reconnect_loop", client_id="stale-c")
 
 
-@workload("A client speaks clear text to a TLS listener.", secure=True)
-def clear_text_to_tls(lab: Lab) -> None:
+LIBRARIES: dict[str, dict[str, str]] = {name: {"library": name} for name in ("java", "kafka-python", "aiokafka")}
+
+
+@workload("A client speaks clear text to a TLS listener.", secure=True, variants=LIBRARIES)
+def clear_text_to_tls(lab: Lab, **settings: str) -> None:
     lab.topic("orders")
     lab.produce("shop", "orders", listener="TLS")
-    lab.produce("clear", "orders", listener="TLS", speaks="PLAINTEXT")
+    lab.produce("clear", "orders", listener="TLS", speaks="PLAINTEXT", **settings)
     lab.wait(12)
     lab.expect("reconnect_loop", client_id="clear")
 
 
-@workload("A client speaks TLS to a listener of clear text.", secure=True)
-def tls_to_clear_text(lab: Lab) -> None:
+@workload("A client speaks TLS to a listener of clear text.", secure=True, variants=LIBRARIES)
+def tls_to_clear_text(lab: Lab, **settings: str) -> None:
     lab.topic("orders")
     lab.produce("shop", "orders")
-    lab.produce("tls", "orders", speaks="SSL")
+    lab.produce("tls", "orders", speaks="SSL", **settings)
     lab.wait(12)
     lab.allow("reconnect_loop")
     lab.allow("not_kafka")
 
 
-@workload("A client does not log in at a listener that wants it.", secure=True)
-def no_login(lab: Lab) -> None:
+@workload("A client does not log in at a listener that wants it.", secure=True, variants=LIBRARIES)
+def no_login(lab: Lab, **settings: str) -> None:
     lab.topic("orders")
     lab.produce("shop", "orders", listener="SASL", mechanism="SCRAM-SHA-256")
-    lab.produce("open", "orders", listener="SASL", speaks="PLAINTEXT")
+    lab.produce("open", "orders", listener="SASL", speaks="PLAINTEXT", **settings)
     lab.wait(12)
     lab.expect("reconnect_loop", client_id="open")
 
@@ -184,17 +247,42 @@ def transaction_left_open(lab: Lab) -> None:
     lab.expect("read_committed_blocked", client_id="reader")
 
 
-@workload("Two producers have the same transactional.id.")
-def fenced(lab: Lab) -> None:
+@workload(
+    "Two producers have the same transactional.id.",
+    variants={"java": {"library": "java"}, "3-9": {"release": "3.9.2"}, "2-8": {"release": "2.8.2"}},
+)
+def fenced(lab: Lab, **settings: str) -> None:
     lab.topic("paid")
+    started = 0.0
     for number in (1, 2):
-        lab.client(f"copier-{number}", "transact", topic="paid", batch=5, transactional_id="copier")
-        lab.wait(5)
+        words = {"topic": "paid", "batch": 5, "transactional_id": "copier", **settings}
+        started = lab.client(f"copier-{number}", "transact", **words).started
+        lab.wait(6)
     lab.wait(5)
-    lab.expect("producer_fenced", client_id="copier-1", transactional_id="copier")
+    lab.expect("producer_fenced", at=started + 2, within=4, client_id="copier-1", transactional_id="copier")
 
 
-@workload("One of two replicas goes away; min.insync.replicas is 2.", nodes=3)
+@workload(
+    "A look-alike: a transactional producer is restarted with its transactional.id.",
+    healthy=True,
+    variants={
+        "java": {"library": "java"},
+        "killed": {"kill": True},
+    },
+)
+def same_id_after_restart(lab: Lab, *, kill: bool = False, **settings: str) -> None:
+    lab.topic("paid")
+    copier = lab.client("copier", "transact", topic="paid", batch=5, transactional_id="copier", **settings)
+    lab.wait(6)
+    if kill:
+        copier.kill()
+        copier.start()
+    else:
+        copier.restart()
+    lab.wait(8)
+
+
+@workload("One of two replicas goes away; min.insync.replicas is 2.", nodes=3, variants={"2-8": {"release": "2.8.2"}})
 def too_few_replicas(lab: Lab) -> None:
     lab.cluster.topic("orders", 1, 2, {"min.insync.replicas": "2"})  # on brokers 1 and 2
     lab.produce("shop", "orders", acks="all")
@@ -219,14 +307,14 @@ def broker_killed(lab: Lab) -> None:
     lab.allow("unanswered_requests")
 
 
-@workload("A quota slows a producer down; another one has none.")
-def throttled(lab: Lab) -> None:
+@workload("A quota slows a producer down; another one has none.", variants={"java": {"library": "java"}})
+def throttled(lab: Lab, **settings: str) -> None:
     lab.topic("logs")
     main = "kafka.admin.ConfigCommand"
     entity = ["--entity-type", "clients", "--entity-name", "chatty"]
     words = ["--bootstrap-server", lab.cluster.open, "--alter", "--add-config", "producer_byte_rate=4000"]
     lab.tool(main, *words, *entity)
-    lab.produce("chatty", "logs", rate=20, size=1000)
+    lab.produce("chatty", "logs", rate=20, size=1000, **settings)
     lab.produce("quiet", "logs", rate=2)
     lab.wait(14)
     lab.expect("throttled", client_id="chatty")
@@ -314,3 +402,216 @@ def password_in_the_clear(lab: Lab) -> None:
     lab.produce("scram", "orders", listener="SASL", mechanism="SCRAM-SHA-256")
     lab.wait(6)
     lab.expect("plaintext_credentials", user_name="alice")
+
+
+@workload("Wrong passwords in clients of Python, which try again.", secure=True)
+def wrong_passwords_of_python(lab: Lab) -> None:
+    lab.topic("orders")
+    lab.produce("shop", "orders", listener="SASL", mechanism="SCRAM-SHA-256")
+    for library in ("kafka-python", "aiokafka"):
+        scram = {"listener": "SASL", "mechanism": "SCRAM-SHA-256", "password": "of-last-year", "library": library}
+        lab.produce(f"stale-{library}", "orders", **scram)
+    lab.wait(9)
+    for library in ("kafka-python", "aiokafka"):
+        lab.expect("authentication_failed", client_id=f"stale-{library}")
+        lab.allow("reconnect_loop", client_id=f"stale-{library}")
+
+
+@workload("Two programs with different topics share a group id.", variants=MEMBERS)
+def shared_group(lab: Lab, **settings: str) -> None:
+    for name in ("orders", "payments"):
+        lab.topic(name, 2)
+        lab.produce(f"shop-{name}", name)
+    for name in ("orders", "payments"):
+        lab.consume(f"reads-{name}", name, group="main", **settings)
+    lab.wait(42)
+    lab.expect("mixed_subscriptions", group_id="main")
+
+
+@workload(
+    "A look-alike: members of a group change their topics one after the other, as a release goes out.", healthy=True
+)
+def new_subscription(lab: Lab) -> None:
+    for name in ("orders", "refunds"):
+        lab.topic(name, 2)
+        lab.produce(f"shop-{name}", name)
+    members = [lab.consume(f"billing-{number}", "orders", group="billing") for number in (1, 2)]
+    lab.wait(7)
+    for member in members:
+        member.stop()
+        lab.consume(f"{member.client_id}-new", "orders,refunds", group="billing", host=member.client_id)
+        lab.wait(5)
+    lab.wait(10)
+    lab.never("rebalances", cause=["session timeout", "poll timeout", "restart loop"])
+
+
+@workload(
+    "Records were deleted before a stopped consumer came back.",
+    variants={
+        "java": {"library": "java"},
+        "aiokafka": {"library": "aiokafka"},
+        "kafka-python": {"library": "kafka-python"},
+    },
+)
+def records_gone(lab: Lab, library: str = "librdkafka") -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=20)
+    reads = {"group": "billing", "library": library}
+    reader = lab.consume("billing", "orders", **reads)
+    lab.wait(12)
+    reader.stop()
+    lab.wait(10)
+    lab.admin("retention", "purge orders 300")
+    again = reader.start()
+    lab.wait(9)
+    lab.expect("offset_reset", at=again + 4, within=5, client_id="billing", topic="orders", direction="skipped")
+    lab.allow("offset_out_of_range_loop", client_id="billing")
+
+
+@workload("A look-alike: old records are deleted that all have read.", healthy=True)
+def read_records_gone(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=20)
+    reader = lab.consume("billing", "orders", group="billing")
+    lab.wait(10)
+    lab.admin("retention", "purge orders 50")
+    lab.wait(3)
+    reader.restart()
+    lab.wait(6)
+
+
+@workload("A topic is deleted while a consumer and a producer use it.", variants=LIBRARIES)
+def topic_deleted(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 1)
+    lab.topic("other", 1)
+    lab.produce("keeps", "other")
+    lab.produce("shop", "orders", **settings)
+    lab.consume("billing", "orders", group="billing", **settings)
+    lab.wait(9)
+    deleted = lab.note("orders is deleted")
+    lab.admin("janitor", "delete orders")
+    lab.wait(16)
+    lab.expect("unknown_topic_loop", at=deleted + 1, within=4, topic="orders")
+    lab.allow("unknown_topic_loop", topic="orders")
+    lab.allow("metadata_storm", client_id=["shop", "billing"])
+    lab.allow("rebalances", group_id="billing")
+
+
+@workload(
+    "A record that a consumer cannot handle: it goes back to it, for ever.",
+    variants={
+        "java": {"library": "java"},
+        "one-at-a-time": {"max_poll_records": 1, "library": "java"},
+    },
+)
+def poison_record(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=10)
+    lab.consume("billing", "orders", group="billing", poison=20, **settings)
+    lab.consume("audit", "orders", group="audit")
+    lab.wait(25)
+    lab.expect("stuck_fetch_loop", client_id="billing", topic="orders", partition_offset=20)
+
+
+@workload("A consumer crashes at a record before it commits, and is started again by its supervisor.")
+def poison_crash(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=10)
+    reader = lab.consume("billing", "orders", group="billing", **SHORT_SESSION)
+    lab.wait(4)
+    for _ in range(5):
+        reader.kill()
+        reader.start()
+        lab.wait(9)
+    lab.never("rebalances", cause="poll timeout")
+    lab.allow("group_without_commits")
+
+
+@workload("A consumer reads and never commits.", variants={"java": {"library": "java"}})
+def never_commits(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=60, linger_ms=100)
+    lab.consume("billing", "orders", group="billing", commit=-1, **settings)
+    lab.consume("audit", "orders", group="audit")
+    lab.wait(75)
+    lab.expect("group_without_commits", client_id="billing", group_id="billing")
+
+
+@workload("A producer makes a client for each record.")
+def client_per_record(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=4, renew=1)
+    lab.produce("calm", "orders", rate=4)
+    lab.wait(20)
+    lab.expect("connection_churn", client_id="shop")
+    lab.allow("metadata_storm", client_id="shop")
+
+
+@workload("A consumer polls without waiting.")
+def no_wait(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=1)
+    lab.consume("billing", "orders", group="billing", library="java", fetch_max_wait_ms=1)
+    lab.consume("audit", "orders", group="audit", library="java")
+    lab.wait(15)
+    lab.expect("empty_fetch_loop", client_id="billing")
+
+
+@workload("A member commits dozens of times a second.")
+def commits_without_end(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=60)
+    lab.consume("billing", "orders", group="billing", commit=1)
+    lab.wait(18)
+    lab.expect("commit_storm", client_id="billing", group_id="billing")
+    lab.expect("commit_per_record", client_id="billing", group_id="billing")
+
+
+@workload("Records bear times of a clock that is a day ahead.")
+def clock_ahead(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("ahead", "orders", shift=86_400)
+    lab.produce("shop", "orders")
+    lab.wait(10)
+    lab.expect("future_timestamps", client_id="ahead", topic="orders")
+
+
+@workload("A look-alike: records bear times of yesterday, as they are imported.", healthy=True)
+def imported(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("import", "orders", shift=-86_400)
+    lab.wait(10)
+
+
+@workload(
+    "The broker of the offsets of a group goes away; they have one replica.",
+    nodes=3,
+    offsets_topic_replication_factor="1",
+    offsets_topic_num_partitions="1",
+)
+def coordinator_gone(lab: Lab) -> None:
+    lab.topic("orders", 3)
+    lab.produce("shop", "orders")
+    lab.consume("billing", "orders", group="billing")
+    lab.consume("billing-java", "orders", group="billing-java", library="java")
+    lab.wait(10)
+    known = metadata(lab.cluster.open, ["__consumer_offsets"])
+    killed = lab.stop_broker(known.leaders["__consumer_offsets", 0])
+    lab.wait(20)
+    for group in ("billing", "billing-java"):
+        lab.expect("coordinator_errors", at=killed + 3, within=5, resource=group)
+    lab.allow("not_enough_replicas")
+
+
+@workload("A broker of three stands still for fifteen seconds.", nodes=3, variants={"short": {"seconds": 5}})
+def one_broker_frozen(lab: Lab, seconds: float = 15) -> None:
+    lab.topic("orders", 3, min_insync_replicas="2")
+    for library in ("librdkafka", "java"):
+        lab.produce(f"shop-{library}", "orders", library=library, acks="all")
+        lab.consume(f"billing-{library}", "orders", library=library, group=f"billing-{library}")
+    lab.wait(9)
+    lab.freeze_broker(2, seconds)
+    lab.wait(12)
+    lab.allow("unanswered_requests")
+    lab.allow("slow_broker")
+    lab.never("rebalances", cause="poll timeout")

@@ -5,7 +5,12 @@ A job has library, role (produce, consume, transact, admin), topic, settings in 
     produce, transact   rate (records a second; 0: at once), count (0: until SIGTERM), size (bytes), keys (so many different
                         ones; 0: none), partition, flush (after each record); batch (records of a transaction), hold (seconds
                         that it stays open), abort (each second one)
-    consume             group, pause (seconds after each record), commit (records after which it commits; 0: by itself)
+                        shift (seconds between the records' times and now), renew (a client of its own for each record)
+    consume             group, pause (seconds after each record), commit (records after which it commits; 0: by itself; -1:
+                        never), poison (the record at which it fails and goes back, over and over), daily (seconds after
+                        which it begins from the beginning)
+    transfer            Java's: consume, and produce each record to the topic ``to`` in a transaction
+    share               Java's: consume as a member of a share group
     admin               do: a list of operations, each a list of words
 """
 

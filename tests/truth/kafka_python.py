@@ -24,11 +24,11 @@ def consume(job: Job) -> None:
     commit = job.get("commit", 0)
     consumer = KafkaConsumer(*job["topic"].split(","), **words, **({"enable_auto_commit": False} if commit else {}))
     while not ended():
-        for batch in consumer.poll(200, max_records=commit or 500).values():
+        for batch in consumer.poll(200, max_records=max(commit, 0) or 500).values():
             seen["read"] += len(batch)
             if job.get("pause"):
                 nap(job["pause"] * len(batch))
-            if commit:
+            if commit > 0:
                 consumer.commit()
                 seen["commits"] += 1
     consumer.close()

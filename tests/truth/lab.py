@@ -19,21 +19,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.support.kafka.brokers import PASSWORD, USER
-from tests.support.kafka.jars import NEWEST, close_tools, java
-from tests.support.kafka.processes import spawn, stop
+from tests.support.kafka.jars import NEWEST, close_tools, folder_of, java
+from tests.support.kafka.processes import eventually, spawn, stop
 from tests.truth.brokers import ALL_PORTS, CLIENTS_PORTS, OTHER_PASSWORD, OTHER_USER, Broker, Cluster, cluster_id
 from tests.truth.manifest import Action, ClientReport, Manifest, Truth
 from tests.truth.network import Network
 
 PATIENCE = 15  # seconds that a client has to close
 SOURCES = Path(__file__).parent
+GO_LIBRARIES = ("franz-go", "sarama")
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Workload:
 
     name: str
     about: str
-    run: Callable[["Lab"], None]
+    run: Callable[..., None]
     healthy: bool
     release: str
     nodes: int
@@ -62,14 +66,25 @@ def workload(
     nodes: int = 1,
     secure: bool = False,
     whole: bool = False,
+    variants: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     **settings: str,
-) -> Callable[[Callable[["Lab"], None]], Callable[["Lab"], None]]:
-    """Make a function a workload; *settings* are the brokers', with underscores."""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a workload; *settings* are the brokers', with underscores.
 
-    def add(run: Callable[["Lab"], None]) -> Callable[["Lab"], None]:
-        name = run.__name__.replace("_", "-")
+    *variants* are more workloads of the same function: the end of the name, and what it is called with. ``release`` of a variant
+    is that of its brokers, too.
+    """
+
+    def add(run: Callable[..., None]) -> Callable[..., None]:
+        base = run.__name__.replace("_", "-")
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        WORKLOADS[name] = Workload(name, about, run, healthy, release, nodes, secure, whole, dotted)
+        for suffix, words in {"": {}, **variants}.items():
+            options = dict(words)
+            of_brokers = options.pop("release", release)
+            name = f"{base}-{suffix}" if suffix else base
+            WORKLOADS[name] = Workload(
+                name, about, partial(run, **options), healthy, of_brokers, nodes, secure, whole, dotted
+            )
         return run
 
     return add
@@ -86,6 +101,7 @@ class Client:
     command: list[str]
     settings: dict[str, Any]
     log: Path
+    started: float = 0.0  # when it was started last
     _process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,9 +109,9 @@ class Client:
 
     def start(self) -> float:
         """Start it, again if it has ended."""
-        at = self.lab.note(f"{self.client_id} ({self.library}) starts to {self.role}")
+        self.started = self.lab.note(f"{self.client_id} ({self.library}) starts to {self.role}")
         self._process = spawn(self.command, self.log, environment={"SSLKEYLOGFILE": str(self.lab.secrets)})
-        return at
+        return self.started
 
     def stop(self) -> float:
         """End it as one should: it flushes, leaves its group and closes."""
@@ -132,7 +148,7 @@ class Client:
 
     def events(self, name: str = "") -> list[dict[str, Any]]:
         """What it wrote so far: all, or the events of one name."""
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith("{")]
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith('{"at"')]
         return [event for event in map(json.loads, lines) if name in {"", event["event"]}]
 
     def event(self, name: str) -> float:
@@ -204,10 +220,22 @@ class Lab:
         login = user, password or {USER: PASSWORD, OTHER_USER: OTHER_PASSWORD}[user]
         protocol = speaks or _PROTOCOLS[listener]
         job["settings"] = {**_SECURITY[library](protocol, mechanism, *login, self._ca()), **options}
-        command = [*self.network.inside(host or client_id), *_command(library, release, job)]
-        client = Client(self, client_id, library, role, command, options, self.folder / f"{client_id}.log")
+        return self.program(client_id, role, library, _command(library, release, job), host=host, **options)
+
+    def program(
+        self, client_id: str, role: str, library: str, command: Sequence[str], *, host: str = "", **settings: Any
+    ) -> Client:
+        """Start any program as a client; *settings* are what the manifest says of it."""
+        words = [*self.network.inside(host or client_id), *command]
+        client = Client(self, client_id, library, role, words, settings, self.folder / f"{client_id}.log")
         self.clients.append(client)
         return client
+
+    def properties(self, name: str, text: str) -> str:
+        """Write a file of properties for a program; returns its path."""
+        file = self.folder / name
+        file.write_text(text, encoding="utf-8")
+        return str(file)
 
     def _ca(self) -> str:
         return self.cluster.authority.ca if self.cluster.authority else ""
@@ -247,6 +275,13 @@ class Lab:
         self.note(f"{main} {' '.join(words)}")
         return self.cluster.tool(main, *words)
 
+    def post(self, where: str, connector: Mapping[str, str]) -> None:
+        """Create a connector by the REST interface of a worker, when the worker has it."""
+        body = json.dumps({"name": connector["name"], "config": dict(connector)}).encode()
+        asked = urllib.request.Request(where, body, {"Content-Type": "application/json"})
+        eventually(lambda: urllib.request.urlopen(asked, timeout=20).status == 201, what=where, patience=90, pause=1)
+        self.note(f"connector {connector['name']} is created")
+
     def note(self, what: str) -> float:
         """Write down that something is done now."""
         at = time.time()
@@ -285,6 +320,11 @@ _OPTIONS = {
     "pause",
     "commit",
     "do",
+    "poison",
+    "shift",
+    "renew",
+    "daily",
+    "to",
 }
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 
@@ -327,20 +367,38 @@ def _java_security(protocol: str, mechanism: str, user: str, password: str, ca: 
     return words
 
 
+def _no_security(*_: str) -> dict[str, Any]:
+    return {}
+
+
 _SECURITY: dict[str, Callable[[str, str, str, str, str], dict[str, Any]]] = {
     "librdkafka": _rdkafka_security,
     "kafka-python": _kafka_python_security,
     "aiokafka": _python_security,
     "java": _java_security,
+    "franz-go": _no_security,
+    "sarama": _no_security,
 }
 
 
 def _command(library: str, release: str, job: dict[str, Any]) -> list[str]:
-    if library != "java":
+    if library not in {"java", *GO_LIBRARIES}:
         return [sys.executable, "-m", "tests.truth.client", json.dumps(job)]
     words = [f"{key}={value}" for key, value in job.items() if key not in {"settings", "library"}]
     settings = [f".{key.replace('_', '.')}={value}" for key, value in job["settings"].items()]
-    return java(release, str(SOURCES / "Client.java"), *words, *settings, heap="128m")
+    if library in GO_LIBRARIES:
+        return [str(go_client()), f"library={library}", *words, *settings]
+    source = "Modern.java" if job["role"] in {"share", "transfer"} else "Client.java"
+    return java(release, str(SOURCES / source), *words, *settings, heap="128m")
+
+
+@cache
+def go_client() -> Path:
+    """The program of go/, built once."""
+    program = folder_of("go") / "client"
+    words = ["go", "build", "-o", str(program), "."]
+    subprocess.run(words, cwd=SOURCES / "go", check=True, timeout=600, stdin=subprocess.DEVNULL)
+    return program
 
 
 @contextmanager

@@ -24,6 +24,7 @@ def produce(job: Job) -> None:
     if transacts:
         producer.init_transactions(60)
     place = {"partition": job["partition"]} if "partition" in job else {}
+    shift = job.get("shift", 0)
     batch, within = job.get("batch", 10), 0
     try:
         for number in paced(job):
@@ -31,6 +32,8 @@ def produce(job: Job) -> None:
                 producer.begin_transaction()
                 say("began")
             key, value = record(job, number)
+            if shift:
+                place["timestamp"] = int((time.time() + shift) * 1000)
             try:
                 producer.produce(job["topic"], value, key=key, on_delivery=delivered, **place)
             except KafkaException as refused:
@@ -38,8 +41,10 @@ def produce(job: Job) -> None:
             seen["sent"] += 1
             within += 1
             producer.poll(0)
-            if job.get("flush"):
+            if job.get("flush") or job.get("renew"):
                 producer.flush(30)
+            if job.get("renew"):
+                producer = Producer(_rdkafka(job))
             if transacts and within >= batch:
                 time.sleep(job.get("hold", 0))
                 if job.get("abort") and number // batch % 2:
@@ -69,17 +74,29 @@ def consume(job: Job) -> None:
         )
 
     consumer.subscribe(job["topic"].split(","), on_assign=on("assigned"), on_revoke=on("revoked"), on_lost=on("lost"))
+    again = time.monotonic() + job.get("daily", 1e9)
     while not ended():
         message = consumer.poll(0.2)
+        if time.monotonic() > again:
+            for place in consumer.assignment():
+                consumer.seek(TopicPartition(place.topic, place.partition, 0))
+            again = time.monotonic() + job["daily"]
+            seen["seeks"] += 1
+            continue
         if message is None:
             continue
         if message.error():
             count_error(message.error().name())
             continue
         seen["read"] += 1
+        if message.offset() == job.get("poison"):
+            count_error("poison")
+            consumer.seek(TopicPartition(message.topic(), message.partition(), message.offset()))
+            nap(0.2)
+            continue
         if job.get("pause"):
             nap(job["pause"])
-        if commit and seen["read"] % commit == 0:
+        if commit > 0 and seen["read"] % commit == 0:
             try:
                 consumer.commit(asynchronous=False)
                 seen["commits"] += 1

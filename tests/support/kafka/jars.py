@@ -25,11 +25,13 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 _TOOL_PATIENCE = 240  # seconds after which a tool is killed
 _SOURCE = Path(__file__).with_name("Tools.java")
 _PATIENCE = 900  # seconds, for a first download over a slow line
-_ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", None),
-    ("org.apache.kafka", "kafka-tools", None),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
+_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+_ARTIFACTS = (("org.apache.kafka", "kafka_2.13", None), ("org.apache.kafka", "kafka-tools", None), _LOGGING)
+_PROGRAMS = {
+    "connect": ("connect-runtime", "connect-file"),
+    "mirror": ("connect-mirror",),
+    "streams": ("kafka-streams",),
+}
 
 
 def _folder() -> Path:
@@ -82,10 +84,15 @@ def fetch(kept: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
 
 @cache
 def jars(release: str) -> Path:
-    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*."""
-    kept = folder_of(release)
+    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*; or of connect, mirror, streams of the newest."""
+    if modules := _PROGRAMS.get(release):
+        kept = folder_of(f"{release}-{NEWEST}")
+        artifacts = [*(("org.apache.kafka", module, NEWEST) for module in modules), _LOGGING]
+    else:
+        kept = folder_of(release)
+        artifacts = [(group, module, version or release) for group, module, version in _ARTIFACTS]
     if not kept.is_dir():
-        fetch(kept, [(group, module, version or release) for group, module, version in _ARTIFACTS])
+        fetch(kept, artifacts)
     return kept
 
 

@@ -3,7 +3,8 @@ id: auto_created_topic
 title: Topics that a broker created because a client named them
 severity: notice
 meaning: >
-  A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+  A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. A broker creates
+  it at the first request that names it: one that it still does not know later was created by somebody else. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
 columns:
   broker: ""
   topic: ""
@@ -14,6 +15,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable
 parameters:
   max_seconds: {default: 30, meaning: "Longest time from the first answer that the topic does not exist to the first that describes it."}
+  max_missing_ms: {default: 1000, meaning: "Topics that did not exist for longer than this after they were first named were created by somebody else."}
 sampled: The request that created the topic may be among the exchanges that are missing.
 verdict: "{rows:topic/topics} probably created because a client named them. First: {topic}, named by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
 order: 40
@@ -24,7 +26,8 @@ frame:
 WITH missing AS (
     SELECT
         client_id, client_address, software, broker, cluster, resource AS topic, seen_at, at_us, connection_id, exchange,
-        row_number() OVER (PARTITION BY cluster, resource ORDER BY at_us, connection_id, exchange) AS nth
+        row_number() OVER (PARTITION BY cluster, resource ORDER BY at_us, connection_id, exchange) AS nth,
+        max(at_us) OVER (PARTITION BY cluster, resource) - min(at_us) OVER (PARTITION BY cluster, resource) AS missing_us
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
 ), described AS (
@@ -45,7 +48,7 @@ WITH missing AS (
         min(d.seen_at) AS there_at
     FROM missing AS m
     JOIN described AS d ON d.cluster = m.cluster AND d.topic = m.topic
-    WHERE m.nth = 1
+    WHERE m.nth = 1 AND m.missing_us <= $max_missing_ms * 1000
     GROUP BY
         m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.seen_at, m.at_us, m.connection_id, m.exchange
 )

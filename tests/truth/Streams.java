@@ -1,0 +1,31 @@
+import java.util.Arrays;
+import java.util.Properties;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Produced;
+
+/** A job of Kafka Streams that counts words: BOOTSTRAP APPLICATION FROM TO FOLDER. */
+public class Streams {
+    public static void main(String[] words) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", words[0]);
+        settings.put("application.id", words[1]);
+        settings.put("state.dir", words[4]);
+        settings.put("num.stream.threads", "2");
+        settings.put("commit.interval.ms", "2000");
+        settings.put("auto.offset.reset", "earliest");
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(words[2], Consumed.with(Serdes.String(), Serdes.String()))
+            .flatMapValues(line -> Arrays.asList(line.split(" ")))
+            .groupBy((key, word) -> word)
+            .count()
+            .toStream()
+            .mapValues(String::valueOf)
+            .to(words[3], Produced.with(Serdes.String(), Serdes.String()));
+        KafkaStreams streams = new KafkaStreams(builder.build(), settings);
+        Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
+        streams.start();
+    }
+}
