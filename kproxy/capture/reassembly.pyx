@@ -484,6 +484,8 @@ cdef class Flow:
     def _endpoint(self, side):
         half_key = len(self.key) // 2
         end = self.key[:half_key] if side == 0 else self.key[half_key:]
+        if half_key == 6:
+            return f"{end[0]}.{end[1]}.{end[2]}.{end[3]}:{end[4] << 8 | end[5]}"
         return join_ip_address(ip_address(end[:-2]), int.from_bytes(end[-2:], "big"))
 
     def direction(self, side: int) -> Direction:

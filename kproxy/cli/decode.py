@@ -33,7 +33,9 @@ from kproxy.pipeline.summary import Summary
 POLL_S = 0.1  # between two looks for more
 CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of a section of pcapng
 STANDARD_OUTPUT = Path("-")
-AUTOMATIC_SIZE = 32 * 1024 * 1024  # bytes of a file that is decoded by all cores unless --jobs says otherwise
+JOB_SIZE = (
+    32 * 1024 * 1024
+)  # bytes of a capture for each process unless --jobs says otherwise: all read all of its packets
 MOST_JOBS = 32
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 
@@ -76,7 +78,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Decode a capture in N processes, for text and jsonl; by default in one for each core, from 32 MB up.",
+    help="Decode a capture in N processes, for text and jsonl; by default in one for each 32 MB, and at most one for each core.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def decode(
@@ -269,7 +271,7 @@ def _jobs_for(files: Files, wanted: int | None) -> int:
     cores = min(len(os.sched_getaffinity(0)), MOST_JOBS)
     if wanted is not None:
         return min(wanted, 2 * cores)  # more processes only take more time
-    return cores if sum(path.stat().st_size for path in files.paths) >= AUTOMATIC_SIZE else 1
+    return max(1, min(cores, sum(path.stat().st_size for path in files.paths) // JOB_SIZE))
 
 
 def _print_summary(run: Run, summary: Summary) -> None:

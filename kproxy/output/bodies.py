@@ -64,19 +64,13 @@ class Opener:
             return _unread(exchange.request)
         if exchange.api_key not in HOLDING_APIS:
             return []
-        holding_request, holding_response = _holder(exchange.request), _holder(exchange.response)
-        if holding_request is None and holding_response is None:
-            return []
         # Only requests that hold payloads are decoded: responses that need their requests belong to those.
-        request = None if holding_request is None else holding_request.body()
-        response = None if holding_response is None else holding_response.body()
+        (request_name, request), (response_name, response) = _holding(exchange.request), _holding(exchange.response)
+        if request is None and response is None:
+            return []
         context = self._context(exchange, request)
-        payloads: list[Embedded] = []
-        if holding_request is not None and request is not None:
-            payloads += open_request(_name(holding_request), request, context)
-        if holding_response is not None and response is not None:
-            payloads += open_response(_name(holding_response), response, context)
-        return payloads
+        payloads = [] if request is None else open_request(request_name, request, context)
+        return payloads if response is None else payloads + open_response(response_name, response, context)
 
     def learn(self, event: Event) -> None:
         """Remember the group's protocol from a JoinGroup; other events are ignored."""
@@ -118,13 +112,12 @@ def _unread(api_versions: Frame) -> list[Embedded]:
     return [Embedded("", "request", "unread", {"clientSoftwareName": name, "clientSoftwareVersion": version})]
 
 
-def _holder(frame: Frame | None) -> Frame | None:
-    """Return the frame if its message can hold payloads."""
-    return frame if frame is not None and holds_payloads(_name(frame)) else None
-
-
-def _name(frame: Frame) -> str:
-    return "" if frame.message is None else frame.message.name
+def _holding(frame: Frame | None) -> tuple[str, Any]:
+    """Return the name and the decoded body of a message that can hold payloads; None for the body of any other."""
+    message = None if frame is None else frame.message
+    if frame is None or message is None or not holds_payloads(message.name):
+        return "", None
+    return message.name, frame.body()
 
 
 # Any field named errorCode or ending in ErrorCode that is not 0. Inside a JSON string the quote would be escaped.

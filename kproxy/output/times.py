@@ -49,9 +49,10 @@ class Clock:
         """Render the time of day, 09:30:00.000123, with so many digits after the second; on another date, after that date."""
         second, fraction = divmod(at, SECOND)
         text = self._second(second)
-        self.start(at)
+        if not self.first_date:
+            self.start(at)
         clock = text[11:] if text.startswith(self.first_date) else f"{text[:10]} {text[11:]}"
-        return f"{clock}.{fraction:09d}"[: len(clock) + 1 + digits] if digits else clock
+        return f"{clock}.{fraction // 10 ** (9 - digits):0{digits}d}" if digits else clock
 
     def zone(self, at: int) -> str:
         """Return the zone at a time: "UTC", or "UTC+02:00, local time"."""

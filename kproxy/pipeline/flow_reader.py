@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
@@ -99,6 +99,8 @@ TRANSITIONS = {
 
 Verdict: TypeAlias = Foreign | State  # another protocol (or TLS), or State.KAFKA, or State.UNDECIDED
 Item: TypeAlias = FlowItem | Data
+DIRECTIONS = tuple(Direction)
+PAYLOAD: Final = (Data, Decrypted)  # items with bytes
 OnEnd: TypeAlias = Callable[[End], None]
 
 
@@ -178,7 +180,7 @@ class FlowReader:
     def _probe(self, item: Item) -> list[Event]:
         self._pending.append(item)
         verdict: Verdict = State.UNDECIDED
-        if isinstance(item, Data | Decrypted):
+        if isinstance(item, PAYLOAD):
             verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
             verdict = self._probe_gap(item)
@@ -223,11 +225,11 @@ class FlowReader:
         """Drop the older half of the pending items, but no bytes that could begin an incomplete request."""
         pending = [0, 0]
         for item in self._pending:
-            if isinstance(item, Data | Decrypted):
+            if isinstance(item, PAYLOAD):
                 pending[item.direction] += len(item.data)
         kept: list[Item] = []
         for index, item in enumerate(self._pending):
-            if not isinstance(item, Data | Decrypted):
+            if not isinstance(item, PAYLOAD):
                 kept.append(item)
                 continue
             size, direction = len(item.data), item.direction
@@ -247,7 +249,7 @@ class FlowReader:
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes; a response may reveal another protocol, or answer a possible request."""
-        protocol = recognise(bytes(self._start[direction]), Direction(direction))
+        protocol = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
         if protocol is KAFKA and direction == Direction.REQUEST:
             return State.KAFKA
         client = self._sides.read(direction, data)
@@ -260,12 +262,12 @@ class FlowReader:
         client = self._sides.read(direction, data)
         if client is not None and self._can_be_client(client):
             return self._with_client(client)
-        first = recognise(bytes(self._start[direction]), Direction(direction))
+        first = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
         if isinstance(first, Foreign) and first.kind == "tls":
             return first
         if isinstance(first, Foreign) and first.kind != "unknown":
             self._foreign = first  # not final: the same bytes could be inside a record
-        piece = recognise(data[:ENOUGH], Direction(direction))  # TLS records begin at the beginning of pieces, too
+        piece = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS records begin at the beginning of pieces, too
         return piece if isinstance(piece, Foreign) and piece.kind == "tls" and begins_tls(data) else State.UNDECIDED
 
     def _last_verdict(self) -> Verdict:
@@ -303,7 +305,7 @@ class FlowReader:
         """Find responses among the pending pieces, all of one direction: brokers write them so that pieces begin with one."""
         runs: list[list[Piece]] = [[]]
         for index, item in enumerate(self._pending):
-            if isinstance(item, Data | Decrypted):
+            if isinstance(item, PAYLOAD):
                 runs[-1].append(Piece(index, item.data))
             elif isinstance(item, Gap) and runs[-1] and item.cut and item.size is not None and item.size <= MOST_CUT:
                 runs[-1][-1] = runs[-1][-1]._replace(cut=item.size)
@@ -322,7 +324,7 @@ class FlowReader:
     def _begin_with(self, responses: "Responses") -> None:
         """Drop the pending items before the responses, which will be decoded without their requests."""
         for item in self._pending[: responses.place]:
-            if isinstance(item, Data | Decrypted):
+            if isinstance(item, PAYLOAD):
                 self._dropped[item.side] = self._dropped.get(item.side, 0) + len(item.data)
         del self._pending[: responses.place]
         self._responses_alone = True
@@ -415,7 +417,7 @@ def _responses_in(pieces: list[Piece], *, from_start: bool) -> Responses | None:
 
 
 def _feed(session: Session, item: Item) -> list[Event]:
-    if isinstance(item, Data | Decrypted):
+    if isinstance(item, PAYLOAD):
         return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
         return session.gap(item.direction, item.size, item.time_ns, Cut.SNAPLEN if item.cut else Cut.MISSING)

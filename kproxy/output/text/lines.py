@@ -58,7 +58,7 @@ class TextLines:
         if bodies is None:
             bodies = read_bodies(event)
         trouble = _trouble(event.unanswered, bodies)
-        known = key_facts(event.api_key, bodies, event.topic_names)
+        known = _known(event, bodies)
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
             head = f"{self._time(event, 6)}  {self._route(event)}  {_latency(event):>7}"
@@ -153,31 +153,28 @@ def _of_request(bodies: Bodies) -> Bodies:
 
 
 def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
-    """Return what follows the client id in a comment, with a space before it: trouble, key facts and notes; or "".
+    """Return what follows the client id in a comment, with a space before it: trouble, key facts and notes; or ""."""
+    is_whole = is_plain(exchange.request) and is_plain(exchange.response)
+    noted = "" if is_whole else notes(exchange.copy(response=None) if alone else exchange)
+    return _joined(_trouble(exchange.unanswered, bodies), _known(exchange, bodies), noted)
 
-    Many exchanges repeat earlier ones, so the result is cached if it depends on nothing but small bodies.
-    """
+
+def _known(exchange: Exchange, bodies: Bodies) -> str:
+    """Return the key facts; many exchanges repeat earlier ones, so they are cached if they depend on small bodies alone."""
     request, response, names = bodies.request or b"", bodies.response or b"", exchange.topic_names
     if (
         len(request) + len(response) <= SMALL_BODIES
-        and not (
-            bodies.embedded or bodies.beginnings or bodies.undecoded or exchange.unanswered or bodies.sasl_mechanism
-        )
+        and not (bodies.embedded or bodies.beginnings or bodies.sasl_mechanism)
         and isinstance(names, dict)
         and not names
-        and is_plain(exchange.request)
-        and is_plain(exchange.response)
     ):
-        return _tail_of_bodies(exchange.api_key, bodies.request, bodies.response)
-    known = key_facts(exchange.api_key, bodies, names)
-    noted = notes(exchange.copy(response=None) if alone else exchange)
-    return _joined(_trouble(exchange.unanswered, bodies), known, noted)
+        return _facts_of_bodies(exchange.api_key, bodies.request, bodies.response)
+    return key_facts(exchange.api_key, bodies, names)
 
 
 @lru_cache(maxsize=2048)
-def _tail_of_bodies(api_key: int | None, request: bytes | None, response: bytes | None) -> str:
-    bodies = Bodies(request, response)
-    return _joined(_trouble(None, bodies), key_facts(api_key, bodies, {}))
+def _facts_of_bodies(api_key: int | None, request: bytes | None, response: bytes | None) -> str:
+    return key_facts(api_key, Bodies(request, response), {})
 
 
 def _joined(*parts: str) -> str:

@@ -43,11 +43,15 @@ class Embedded(Struct):
 
     def to_json(self) -> bytes:
         """Return ``{"path", "in", "kind", "json"}``, or ``"error"`` in place of ``"json"``; UTF-8."""
-        row: dict[str, Any] = {"path": self.path, "in": self.where, "kind": self.kind}
-        if self.where is None:
-            del row["in"]
-        rest: dict[str, Any] = {"json": self.json} if self.error is None else {"error": self.error}
-        return to_json(row | rest)
+        row: dict[str, Any] = {"path": self.path}
+        if self.where is not None:
+            row["in"] = self.where
+        row["kind"] = self.kind
+        if self.error is None:
+            row["json"] = self.json
+        else:
+            row["error"] = self.error
+        return to_json(row)
 
     def value(self) -> Any:
         """Return ``json`` as plain Python values."""
@@ -253,18 +257,24 @@ def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
 # Records
 
 
-def _records(topics: str, partitions: str, records: str, number: str) -> Open:
+def _records(topics: str, partitions: str, records: str, number: str, *, name: str | None, has_id: bool) -> Open:
     """Return the decoder of a message with records; the arguments are the attributes that lead to them.
 
-    A chunk of a snapshot of the metadata log ("unaligned_records") may begin and end at any byte.
+    A topic has a name or an id, depending on the message and its version. A chunk of a snapshot of the metadata log
+    ("unaligned_records") may begin and end at any byte.
     """
     topics_name, partitions_name, records_name = map(_json_name, (topics, partitions, records))
+    unaligned = records == "unaligned_records"
 
     def open_body(body: Any, opening: Opening) -> None:
         for at, topic in enumerate(getattr(body, topics)):
             for index, partition in enumerate(getattr(topic, partitions)):
-                path = f"{topics_name}[{at}].{partitions_name}[{index}].{records_name}"
-                _add_records(opening, path, getattr(partition, records), topic, getattr(partition, number))
+                data = getattr(partition, records)
+                if data:
+                    path = f"{topics_name}[{at}].{partitions_name}[{index}].{records_name}"
+                    topic_id = topic.topic_id if has_id else ZERO_UUID
+                    named = getattr(topic, name) if name is not None else ""
+                    _add_records(opening, path, data, named, topic_id, getattr(partition, number), unaligned)
 
     return open_body
 
@@ -274,19 +284,14 @@ def _json_name(attribute: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-def _add_records(opening: Opening, path: str, data: bytes | None, topic: Any, partition: int) -> None:
-    """Decode a records field that is not empty. A topic has a name or an id, depending on the version."""
-    if not data:
-        return
+def _add_records(
+    opening: Opening, path: str, data: bytes, topic: str | None, topic_id: str, partition: int, unaligned: bool
+) -> None:
     context = opening.context
-    name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", "")
-    topic_id: str | None = getattr(topic, "topic_id", ZERO_UUID)
-    if topic_id == ZERO_UUID:
-        topic_id = None
-    else:
-        name = context.topic_names.get(str(topic_id)) or FIXED_IDS.get(str(topic_id))
-    unaligned = path.endswith("unalignedRecords")
-    json = _open_records()(data, name, partition, topic_id=topic_id, unaligned=unaligned, viewers=context.viewers)
+    named_id = None if topic_id == ZERO_UUID else topic_id
+    if named_id is not None:
+        topic = context.topic_names.get(named_id) or FIXED_IDS.get(named_id)
+    json = _open_records()(data, topic, partition, named_id, unaligned, context.viewers)
     opening.found.append(Embedded(path, opening.where, "records", json))
 
 
@@ -299,7 +304,7 @@ def _open_records() -> Callable[..., dict[str, Any]]:
 
 
 REQUESTS: dict[str, Open] = {
-    "ProduceRequest": _records("topic_data", "partition_data", "records", "index"),
+    "ProduceRequest": _records("topic_data", "partition_data", "records", "index", name="name", has_id=True),
     "JoinGroupRequest": _join_group_request,
     "SyncGroupRequest": _sync_group_request,
     "SaslAuthenticateRequest": _sasl_authenticate,
@@ -307,9 +312,9 @@ REQUESTS: dict[str, Open] = {
     "EnvelopeRequest": _envelope_request,
 }
 RESPONSES: dict[str, Open] = {
-    "FetchResponse": _records("responses", "partitions", "records", "partition_index"),
-    "ShareFetchResponse": _records("responses", "partitions", "records", "partition_index"),
-    "FetchSnapshotResponse": _records("topics", "partitions", "unaligned_records", "index"),
+    "FetchResponse": _records("responses", "partitions", "records", "partition_index", name="topic", has_id=True),
+    "ShareFetchResponse": _records("responses", "partitions", "records", "partition_index", name=None, has_id=True),
+    "FetchSnapshotResponse": _records("topics", "partitions", "unaligned_records", "index", name="name", has_id=False),
     "JoinGroupResponse": _join_group_response,
     "SyncGroupResponse": _sync_group_response,
     "DescribeGroupsResponse": _describe_groups_response,

@@ -36,18 +36,17 @@ from kproxy.protocol.records import (
     open_batches,
     read_batches,
 )
+from kproxy.protocol.records.batches import headers_json
 from kproxy.protocol.records.objects import read_objects
 
 MOST_BATCHES = 1_000  # headers shown for one field
 MOST_RECORDS = 10_000  # records shown for one field
-DELETE_HORIZON = 0x40  # attributes bit 6 (KIP-534)
 
 
 def open_records(
     data: bytes,
     topic: str | None,
     partition: int,
-    *,
     topic_id: str | None = None,
     unaligned: bool = False,
     viewers: Viewers | None = None,
@@ -70,61 +69,16 @@ def open_records(
     opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
     opened["partition"] = partition
     opened["count"] = count_records(aligned)
-    opened["batches"] = [_header(batch) for batch in batches[:MOST_BATCHES]]
+    opened["batches"] = msgspec.Raw(headers_json(batches, MOST_BATCHES))
     if len(batches) > MOST_BATCHES:
         opened["batchesLeftOut"] = len(batches) - MOST_BATCHES
     if batches.skipped_start or batches.tail is not None:
         _add_edges(batches, opened)
     if viewers is not None or topic in INTERNAL_TOPICS:
         _add_records(batches, topic, viewers, opened)
-    elif any(batch.is_control for batch in batches):
-        _add_records([batch for batch in batches if batch.is_control], topic, None, opened)
+    elif controls := [batch for batch in batches if batch.is_control]:
+        _add_records(controls, topic, None, opened)
     return opened
-
-
-def _header(batch: Batch) -> dict[str, Any]:
-    """Return a batch's header with the names of Kafka's classes; producer fields only if there is a producer."""
-    if batch.magic < 2:
-        return _legacy_header(batch)
-    header: dict[str, Any] = {
-        "baseOffset": batch.base_offset,
-        "lastOffset": batch.last_offset,
-        "sizeInBytes": batch.size,
-        "magic": 2,
-        "crcValid": batch.crc_valid,
-        "compression": batch.compression,
-        "timestampType": batch.timestamp_type,
-        "maxTimestamp": batch.max_timestamp,
-        "count": batch.count,
-        "partitionLeaderEpoch": batch.partition_leader_epoch,
-        "isTransactional": batch.is_transactional,
-        "isControl": batch.is_control,
-    }
-    if header["compression"] is None:
-        header["codec"] = batch.codec
-    if batch.producer_id != -1:
-        header["producerId"] = batch.producer_id
-        header["producerEpoch"] = batch.producer_epoch
-        header["baseSequence"] = batch.base_sequence
-    if batch.attributes & DELETE_HORIZON:
-        header["deleteHorizonMs"] = batch.delete_horizon
-    return header
-
-
-def _legacy_header(batch: Batch) -> dict[str, Any]:
-    """Return the header of a message of magic 0 or 1. A compressed one has no base offset (null): only its inner messages do."""
-    header: dict[str, Any] = {
-        "baseOffset": batch.base_offset,
-        "lastOffset": batch.last_offset,
-        "sizeInBytes": batch.size,
-        "magic": batch.magic,
-        "crcValid": batch.crc_valid,
-        "compression": batch.compression,
-        "timestampType": batch.timestamp_type,
-    }
-    if batch.compression is None:
-        header["codec"] = batch.codec
-    return header | {"maxTimestamp": batch.max_timestamp} if batch.magic == 1 else header
 
 
 def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:

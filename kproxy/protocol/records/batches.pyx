@@ -5,19 +5,22 @@ For magic 0 and 1, every plain message is a batch of one, and a compressed wrapp
 """
 
 import zlib
+from collections.abc import Iterable
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from kproxy.protocol.json_sink cimport put_int, put_word
 from kproxy.protocol.records.shape cimport (
     BATCH_HEADER, begin_plain, begin_wrapper, codec_of, FAULT_ENDED_EARLY, FAULT_HEADER_COUNT, FAULT_HEADER_KEY,
     FAULT_INNER_COMPRESSED, FAULT_INNER_MAGIC, FAULT_INNER_NONE, FAULT_INNER_OFFSET, FAULT_INNER_SIZE, FAULT_LEFT_OVER,
     FAULT_RECORD_COUNT, FAULT_RECORD_END, FAULT_RECORD_SIZE, LOG_OVERHEAD, MESSAGE_CRC, read_message, RecordShape, Walker,
     whole_batch,
 )  # fmt: skip
-from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
+from kproxy.protocol.wire cimport be16, be32, be64, Buffer, FAULT_COUNT, FAULT_VARINT, put8
 
 from kproxy.errors import Malformed
 from kproxy.protocol.records.checksum import crc32c
@@ -35,6 +38,7 @@ cdef enum:
     DELETE_HORIZON = 0x40
 
 cdef tuple CODEC_NAMES = tuple([codec.name.lower() for codec in Codec])  # by number, which has no gaps
+cdef tuple CODECS_JSON = tuple([f'"{name}"'.encode() for name in CODEC_NAMES])
 cdef int CODECS = len(CODEC_NAMES)
 
 
@@ -258,6 +262,70 @@ def next_batch(bytes data not None, Py_ssize_t position, list out not None: list
         position += size
         most -= 1
     return position
+
+
+def headers_json(batches: Iterable[Batch], Py_ssize_t most) -> bytes:
+    """Return the headers of the first *most* batches as a JSON array, with the names of Kafka's classes.
+
+    The producer's fields are there only if there is a producer. A compressed message of magic 0 or 1 has no base offset (null):
+    only its inner messages do.
+    """
+    cdef Buffer out
+    cdef Batch batch
+    memset(&out, 0, sizeof(Buffer))
+    try:
+        put8(&out, b"[")
+        for batch in batches:
+            if most <= 0:
+                break
+            if out.size > 1:
+                put8(&out, b",")
+            put_header(&out, batch)
+            most -= 1
+        put8(&out, b"]")
+        return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+    finally:
+        free(out.data)
+
+
+cdef int put_header(Buffer *out, Batch batch) except -1:
+    cdef const uint8_t *at = batch.at
+    cdef int codec = codec_of(at, batch.magic)
+    cdef bint is_wrapper = batch.magic < 2 and codec != 0
+    put_word(out, b'{"baseOffset":null' if is_wrapper else b'{"baseOffset":')
+    if not is_wrapper:
+        put_int(out, <int64_t>be64(at))
+    put_field(out, b',"lastOffset":', batch.last_offset)
+    put_field(out, b',"sizeInBytes":', batch.size)
+    put_field(out, b',"magic":', batch.magic)
+    put_word(out, b',"crcValid":true' if batch.has_valid_crc() else b',"crcValid":false')
+    put_word(out, b',"compression":')
+    put_word(out, <bytes>CODECS_JSON[codec] if codec < CODECS else b"null")
+    put_word(out, b',"timestampType":"')
+    put_word(out, (<str>batch.timestamp_type).encode())
+    put8(out, b'"')
+    if batch.magic == 2:
+        put_field(out, b',"maxTimestamp":', <int64_t>be64(at + 35))
+        put_field(out, b',"count":', <int32_t>be32(at + 57))
+        put_field(out, b',"partitionLeaderEpoch":', <int32_t>be32(at + 12))
+        put_word(out, b',"isTransactional":true' if batch.is_transactional else b',"isTransactional":false')
+        put_word(out, b',"isControl":true' if batch.is_control else b',"isControl":false')
+    if codec >= CODECS:
+        put_field(out, b',"codec":', codec)
+    if batch.magic == 1:
+        put_field(out, b',"maxTimestamp":', <int64_t>be64(at + 18))
+    if batch.magic == 2 and <int64_t>be64(at + 43) != -1:
+        put_field(out, b',"producerId":', <int64_t>be64(at + 43))
+        put_field(out, b',"producerEpoch":', <int16_t>be16(at + 51))
+        put_field(out, b',"baseSequence":', <int32_t>be32(at + 53))
+    if batch.magic == 2 and be16(at + COVERED_AT_2) & DELETE_HORIZON:
+        put_field(out, b',"deleteHorizonMs":', <int64_t>be64(at + 27))
+    return put8(out, b"}")
+
+
+cdef int put_field(Buffer *out, const char *name, int64_t value) except -1:
+    put_word(out, name)
+    return put_int(out, value)
 
 
 def count_plain(bytes data not None, Py_ssize_t position=0) -> tuple[int, int]:
