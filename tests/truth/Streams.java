@@ -16,6 +16,8 @@ public class Streams {
         settings.put("num.stream.threads", "2");
         settings.put("commit.interval.ms", "2000");
         settings.put("auto.offset.reset", "earliest");
+        settings.put("default.key.serde", Serdes.StringSerde.class.getName());
+        settings.put("default.value.serde", Serdes.StringSerde.class.getName());
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(words[2], Consumed.with(Serdes.String(), Serdes.String()))
             .flatMapValues(line -> Arrays.asList(line.split(" ")))

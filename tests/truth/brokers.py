@@ -23,6 +23,7 @@ CLIENTS_PORTS, ALL_PORTS = "9092-9096", "9089-9096"
 OTHER_USER, OTHER_PASSWORD = "bob", "bob-secret"  # who is no super user
 SCALA_211 = ("0.8.2.2", "0.11.0.3")
 _KAFKA, _LOGGING = "org.apache.kafka", ("org.slf4j", "slf4j-simple", "1.7.36")
+_XML = ("javax.xml.bind", "jaxb-api", "2.3.1")  # was part of Java in the time of 0.11
 _REFLECTING = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch")]
 _AS_DELIVERED = ("group.", "log.retention.ms", "authorizer.class.name")  # of SMALL: what clients would notice
 _PLAIN_LOGIN = (
@@ -35,7 +36,7 @@ def fetch_jars(release: str) -> None:
     """Have the jars of a release that the other tests do not use."""
     if release < "3" and not folder_of(release).is_dir():
         scala = "2.11" if release in SCALA_211 else "2.13"
-        fetch(folder_of(release), [(_KAFKA, f"kafka_{scala}", release), _LOGGING])
+        fetch(folder_of(release), [(_KAFKA, f"kafka_{scala}", release), _LOGGING, _XML])
 
 
 class Broker:
@@ -99,6 +100,7 @@ class Cluster:
         fetch_jars(release)
         self.folder, self.name, self.network, self.release = folder, name, network, release
         self.kraft = release >= "3"
+        self.first = release == SCALA_211[0]  # one listener, and no groups
         self.listeners = [*(("CONTROL",) if self.kraft else ()), "INNER", "OPEN", "PLAIN", *(SECURE if secure else ())]
         if secure:
             self.listeners.remove("MUTUAL")
@@ -110,7 +112,7 @@ class Cluster:
             broker.file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
 
     def _settings(self, broker: Broker) -> dict[str, str]:
-        if self.release < "0.9":
+        if self.first:
             host, _, port = broker.where("PLAIN").rpartition(":")
             plain = {"broker.id": str(broker.node), "host.name": host, "port": port}
             return {**plain, "log.dirs": str(broker.folder / "data"), "zookeeper.connect": self._zookeeper()}
@@ -169,7 +171,7 @@ class Cluster:
         def ready(broker: Broker) -> bool:
             if not broker.running:
                 raise RuntimeError(f"{broker.host} ended: {tail(broker.log)}")
-            if self.release < "0.11":
+            if self.first:
                 Wire(broker.where("PLAIN"), patience=1).close()
                 return True
             return len(metadata(broker.where("OPEN")).brokers) == len(running)
@@ -184,7 +186,7 @@ class Cluster:
 
     def topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Create a topic, leaders in turn from the first broker, and wait for its leaders."""
-        if self.release < "2.4":
+        if self.release < "2":
             settings = [word for key, value in configs.items() for word in ("--config", f"{key}={value}")]
             shape = ["--partitions", str(partitions), "--replication-factor", str(replicas)]
             words = ["--create", "--topic", name, *shape, *settings]

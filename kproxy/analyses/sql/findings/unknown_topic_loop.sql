@@ -16,6 +16,7 @@ reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:
   min_errors: {default: 10, meaning: "Fewer such answers to a client for a topic are not listed."}
   min_seconds: {default: 3, meaning: "A client that stopped within this time is not listed."}
+  max_seconds: {default: 30, meaning: "Metadata answers are left out that came at most so long before the topic was there for the same client: programs often start before their topics are created."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. Most: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
 order: 21
@@ -31,6 +32,21 @@ frame:
   having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */
-SELECT *
-FROM client_errors
-WHERE resource_type = 'topic' AND error_code IN (3, 100)
+WITH missing AS (
+    SELECT *
+    FROM client_errors
+    WHERE resource_type = 'topic' AND error_code IN (3, 100)
+), described AS (
+    SELECT client_id, client_address, cluster, topic, at_us
+    FROM client_exchanges
+    CROSS JOIN unnest(described_topics) AS t(topic)
+    WHERE api_key = 3 AND topic IN (SELECT resource FROM missing)
+)
+SELECT m.*
+FROM missing AS m
+WHERE m.api_key <> 3 OR NOT EXISTS (
+    FROM described AS d
+    WHERE d.client_id IS NOT DISTINCT FROM m.client_id AND d.client_address = m.client_address
+        AND d.cluster IS NOT DISTINCT FROM m.cluster AND d.topic = m.resource
+        AND d.at_us BETWEEN m.at_us AND m.at_us + $max_seconds * 1000000
+)
