@@ -26,24 +26,32 @@ WITH generations AS (
 ), leaves_sent AS (
   -- a leave that removes a static member (by an administrator) names only its instance
   SELECT e.group_key, coalesce(nullif(e.member_id, ''), i.member_id, '') AS member_id, e.group_instance_id, e.connection_id,
-    e.generation, e.group_type, e.error_code, e.request_at, e.seen_at, e.reason, e.client_id AS sender
+    e.generation, e.group_type, e.error_code, e.reason, e.client_id AS sender,
+    epoch_us(coalesce(e.request_at, e.seen_at)) AS sent_micros, epoch_us(e.seen_at) AS answered_micros
   FROM keyed_group_events e
   LEFT JOIN latest_instances i ON i.group_key = e.group_key AND i.group_instance_id = e.group_instance_id
   WHERE e.event = 'leave'
+), leaves_done AS (
+  -- a leave that is sent behind a JoinGroup waits until the generation is formed, and ends the member's part in that one
+  SELECT e.*, greatest(e.sent_micros, coalesce((
+      SELECT max(g.formed_micros) + 1 FROM members_after a JOIN generations g ON g.group_key = a.group_key AND g.generation = a.generation
+      WHERE a.group_key = e.group_key AND a.member_id = e.member_id AND g.formed_micros BETWEEN e.sent_micros AND e.answered_micros
+    ), 0)) AS micros
+  FROM leaves_sent e
 ), leaves AS (
   -- a leave without a reason whose process goes on: the client left because its application did not poll
   SELECT e.group_key, e.member_id, e.group_instance_id, coalesce(m.client_id, e.sender) AS client_id, e.connection_id, e.generation,
-    e.group_type, e.error_code, epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, e.reason, e.sender, c.client_address,
+    e.group_type, e.error_code, e.micros, e.reason, e.sender, c.client_address,
     CASE
       WHEN e.reason LIKE '%removed by an admin%' OR (m.client_id IS NOT NULL AND NOT (e.sender IS NOT DISTINCT FROM m.client_id))
         THEN 'removed by an administrator'
       WHEN e.reason LIKE '%poll timeout%' THEN 'poll timeout'
       WHEN e.reason IS NOT NULL THEN 'left'
-      WHEN epoch_us(c.last_seen_at) - epoch_us(coalesce(e.request_at, e.seen_at)) <= 2000000 AND (c.closed_at IS NULL
-        OR epoch_us(c.closed_at) - epoch_us(coalesce(e.request_at, e.seen_at)) <= 10000000) THEN 'left'
+      WHEN epoch_us(c.last_seen_at) - e.micros <= 2000000 AND (c.closed_at IS NULL
+        OR epoch_us(c.closed_at) - e.micros <= 10000000) THEN 'left'
       ELSE 'poll timeout'
     END AS how
-  FROM leaves_sent e
+  FROM leaves_done e
   JOIN connections c ON c.connection_id = e.connection_id
   LEFT JOIN members m ON m.group_key = e.group_key AND m.member_id = e.member_id
 ), fenced AS (

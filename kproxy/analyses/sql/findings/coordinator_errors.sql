@@ -32,9 +32,26 @@ frame:
   having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */
-SELECT r.*,
-    CASE WHEN r.resource_type IN ('group', 'transactional_id') THEN r.resource ELSE coalesce(e.group_id, e.transactional_id) END
-        AS coordinated
-FROM client_errors AS r
-JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
-WHERE r.error_code IN (14, 15, 16)
+WITH refused AS (
+    SELECT r.*,
+        CASE WHEN r.resource_type IN ('group', 'transactional_id') THEN r.resource ELSE coalesce(e.group_id, e.transactional_id) END
+            AS coordinated
+    FROM client_errors AS r
+    JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
+    WHERE r.error_code IN (14, 15, 16)
+), worked AS (
+    -- not FindCoordinator: that a coordinator is named does not mean that it answers
+    SELECT client_id, client_address, cluster, coalesce(group_id, transactional_id) AS coordinated, at_us AS worked_us
+    FROM client_exchanges
+    WHERE api_key <> 10 AND response_at IS NOT NULL AND len(error_codes) = 0 AND coalesce(group_id, transactional_id) IS NOT NULL
+), outages AS (
+    SELECT r.*,
+        max(r.at_us) OVER outage - min(r.at_us) OVER outage AS outage_us
+    FROM refused AS r
+    ASOF LEFT JOIN worked AS w ON w.client_id = r.client_id AND w.client_address = r.client_address AND w.cluster = r.cluster
+        AND w.coordinated = r.coordinated AND w.worked_us <= r.at_us
+    WINDOW outage AS (PARTITION BY r.client_id, r.client_address, r.cluster, r.coordinated, w.worked_us)
+)
+SELECT *
+FROM outages
+WHERE outage_us >= $min_seconds * 1000000
