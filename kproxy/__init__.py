@@ -5,6 +5,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     errors      all exceptions that kproxy raises, one tree
     protocol    what the bytes mean: facts, codec, headers, error codes, special values. No I/O, no clock
     session     one connection as a conversation: framing, pairing, SASL, topic ids, fetch sessions -> events. No I/O, no clock
+    schemas     keys and values of records by their schemas: framings, Avro, Protobuf, JSON Schema, registries
     capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
                 -> the byte streams of both directions with their times
     output      events to text lines and trees, the decoded log (JSON lines), captures, tables, metrics
@@ -23,7 +24,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
-Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config | login
+Imports go one way: errors <- protocol <- session | schemas <- capture | output | filters <- pipeline <- config | login
 <- proxy | analyses <- manual <- spark | page | replay | doctor <- cli | testing.
 
 Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a

@@ -5,7 +5,7 @@
 2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
 3    a source is damaged: everything before the damage was read, and of a decoded log every complete line
 4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem;
-     kproxy replay: an answer is not the recorded one, or did not come
+     kproxy replay: an answer is not the recorded one, or did not come; kproxy schemas: a schema is missing
 130  interrupted; everything before was decoded
 """
 
@@ -29,6 +29,7 @@ COMMANDS = {
     "open": "Open captures, decoded logs or tables in the browser.",
     "replay": "Send the requests of captures to a cluster; compare answers.",
     "demo": "Run a cluster, kproxy and clients, and show their traffic.",
+    "schemas": "List the schemas of records, and save them.",
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",
     "check": "Check a configuration file of kproxy run.",

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from kproxy.capture.reader import open_raw
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
-from kproxy.cli.options import KEYLOG, SEPARATE, pop_condition, selection_options
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_condition, pop_schemas, schema_options, selection_options
 from kproxy.cli.progress import progress
 from kproxy.errors import UsageError
 from kproxy.output.times import Clock
@@ -52,6 +52,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 )
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
+@schema_options
 @click.option("--bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
 @selection_options
 @click.option(
@@ -100,7 +101,7 @@ def decode(
     Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet; a damaged line is
     reported and skipped. Credentials are withheld from every output: SASL tokens, HMACs of delegation tokens, salts and
     passwords of SCRAM, values of settings and of JSON keys that hold passwords. Records are shown only with --records: as
-    text, JSON or hex, with the schema id where Confluent's framing is found.
+    text, JSON or hex, or by their schemas (kproxy help schemas).
 
     \b
     kproxy decode trace.pcapng
@@ -157,9 +158,10 @@ def decode(
     names, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
     where = pop_condition(others)
     live = follow or any(map(is_live, names))
+    schemas = pop_schemas(others, records=others["records"])
     options = OutputOptions(output_format, output, names, live=live, clock=Clock(local=not utc), **others)
     _check_options(options)
-    run = Run(RunOptions(where=where, keylog=keylog, records=options.records))
+    run = Run(RunOptions(where=where, keylog=keylog, records=options.records, schemas=schemas))
     inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)
     options = replace(options, inputs=[*paths, *(path for files in inputs.files for path in files.paths)])
     open_output = OUTPUTS[output_format](options)
@@ -176,7 +178,8 @@ def decode(
     damages = [*inputs.damages, *run.damages]
     if not options.quiet:
         _print_summary(run, summary)
-    for sentence in [*inputs.notes, *damages]:
+    faults = [] if run.schemas is None else run.schemas.faults
+    for sentence in [*inputs.notes, *faults, *damages]:
         print(f"kproxy: {sentence}", file=sys.stderr)
     return INTERRUPTED if run.interrupted and not follow else DAMAGED if damages else DONE
 

@@ -5,11 +5,11 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.options import KEYLOG, SEPARATE
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.run import Options
@@ -32,6 +32,7 @@ HOST = "127.0.0.1"
     is_flag=True,
     help="Of captures: show the records of all topics, not only of Kafka's internal ones. Logs show theirs.",
 )
+@schema_options
 @click.option(
     "--memory",
     metavar="MIB",
@@ -52,6 +53,7 @@ def open_(
     spill: Path | None,
     separate: bool,
     keylog: Path | None,
+    **others: Any,
 ) -> int:
     """Open captures, decoded logs or tables in the browser.
 
@@ -86,7 +88,7 @@ def open_(
     keep_large_blocks_apart()
     store = open_sources(
         sources,
-        Options(keylog=keylog, records=records, contain=(Exception,)),
+        Options(keylog=keylog, records=records, schemas=pop_schemas(others, records=records), contain=(Exception,)),
         most=memory << 20,
         spill=spill,
         separate=separate,

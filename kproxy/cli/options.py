@@ -1,6 +1,7 @@
 """Options that several commands have, and what a shell completes for the options of all commands.
 
 KEYLOG, SEPARATE, form_option, bootstrap_option   --keylog; --separate; --format text or json; --bootstrap
+schema_options      a decorator: gives a command --registry, --schemas and --schema (pop_schemas)
 selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
 pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kproxy.errors import UsageError, did_you_mean
+from kproxy.schemas.settings import SchemaSources
 
 if TYPE_CHECKING:
     from kproxy.protocol.facts import Api
@@ -35,6 +37,25 @@ SEPARATE = click.option(
     "--separate",
     is_flag=True,
     help="Read each file or folder as a capture of its own; otherwise all are one capture. See kproxy help captures.",
+)
+SCHEMA_OPTIONS = (
+    click.option(
+        "--registry",
+        "registries",
+        metavar="URL",
+        multiple=True,
+        help="With --records: a registry; see kproxy help schemas.",
+    ),
+    click.option(
+        "--schemas", "folders", metavar="DIR", multiple=True, type=Path, help="With --records: a folder of schemas."
+    ),
+    click.option(
+        "--schema",
+        "chosen",
+        metavar="TOPIC.PART=FILE",
+        multiple=True,
+        help="With --records: the schema of a topic, as in orders.value=order.avsc.",
+    ),
 )
 SELECTION = ("apis", "topics", "clients", "groups", "where")  # the names of what selection_options gives
 WORD = re.compile(r"\w*$")
@@ -136,6 +157,21 @@ def selection_options(command: Command) -> Command:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
+
+
+def schema_options(command: Command) -> Command:
+    """Give a command --registry, --schemas and --schema, as keyword arguments that ``pop_schemas`` takes."""
+    for option in reversed(SCHEMA_OPTIONS):
+        command = option(command)
+    return command
+
+
+def pop_schemas(options: dict[str, Any], *, records: bool = True) -> SchemaSources:
+    """Remove the values of these options from the options of a command. Raises UsageError without *records*."""
+    sources = SchemaSources(**{name: options.pop(name) for name in ("registries", "folders", "chosen")})
+    if sources != SchemaSources() and not records:
+        raise UsageError("--registry, --schemas and --schema are for records: add --records")
+    return sources
 
 
 def pop_condition(options: dict[str, Any]) -> str | None:

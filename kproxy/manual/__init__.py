@@ -17,6 +17,7 @@ TOPICS = {
     "tour": "the first hour, command by command",
     "conditions": "select exchanges: the names in --where, the page, breakpoints and rules",
     "captures": "what is read of a capture; keys of TLS; decrypted and anonymized captures",
+    "schemas": "keys and values of records as Avro, Protobuf and JSON Schema",
     "page": "what was seen, in a browser; the live page; breakpoints",
     "filters": "see and change traffic; write a filter",
     "testing": "make brokers fail in tests; the fixture of pytest",

@@ -21,9 +21,10 @@ from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
 from kproxy.page.store import Index, Store
 from kproxy.page.work import Cancelled, Work
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded import Content, Viewers
+from kproxy.protocol.embedded import Content
 from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.expressions import first_sentence
+from kproxy.schemas.viewer import make_viewers
 
 if TYPE_CHECKING:
     import duckdb
@@ -153,16 +154,16 @@ class Tabled(Store):
             "SELECT direction, topic, topic_id, partition, partition_offset, epoch_ms(timestamp), key, value, headers"
             f" FROM {self._records_reader} WHERE connection_id = ? AND exchange = ? LIMIT {MOST_RECORDS}"
         )
-        viewers, partitions = Viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()
+        viewers, partitions = make_viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()
         for *place, offset, timestamp, key, value, headers in cursor.execute(query, (connection, exchange)).fetchall():
-            topic = place[1]
+            topic, named = place[1], [((one["key"] or b"").decode("utf-8", "replace"), one["value"]) for one in headers]
             partitions.setdefault(tuple(place), []).append(
                 {
                     "offset": offset,
                     "timestamp": timestamp,
-                    "key": viewers.view(key, Content(topic, "key")),
-                    "value": viewers.view(value, Content(topic, "value")),
-                    "headers": [_shown_header(one, topic, viewers) for one in headers],
+                    "key": viewers.view(key, Content(topic, "key", named)),
+                    "value": viewers.view(value, Content(topic, "value", named)),
+                    "headers": [{"key": name, "value": viewers.view(one, Content(topic, name))} for name, one in named],
                 }
             )
         return [
@@ -316,11 +317,6 @@ class Tabled(Store):
         empty = _File("", 1, 0, frozenset())
         chosen = [_expression(name, empty).replace("file_row_number", "0") for name in wanted if name not in ENDS]
         return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id, NULL::BIGINT AS exchange WHERE false"
-
-
-def _shown_header(header: dict[str, bytes | None], topic: str | None, viewers: Viewers) -> dict[str, Any]:
-    name = (header["key"] or b"").decode("utf-8", "replace")
-    return {"key": name, "value": viewers.view(header["value"], Content(topic, name))}
 
 
 def _as_in_the_log(column: Column, value: Any) -> Any:

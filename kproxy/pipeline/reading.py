@@ -16,6 +16,7 @@ from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.protocol.embedded import Viewers
+from kproxy.schemas.viewer import make_viewers
 from kproxy.session import Event, Exchange
 
 
@@ -73,7 +74,7 @@ class Reader(Iterator[Event]):
         self._inputs = _find(paths, separate=separate)
         if strict and self._inputs.damages:
             raise CaptureError("\n".join(self._inputs.damages))
-        self._opener = Opener(Viewers() if options.records else None)
+        self._opener = Opener(make_viewers(options.schemas.open()) if options.records else None)
         self._collector = _Collector(self._opener)
         self._summary = Summary()
         self._run = Run(options, [self._collector, self._summary])
@@ -90,6 +91,16 @@ class Reader(Iterator[Event]):
         """
         event, bodies = self._collector.given
         return bodies if event is exchange and bodies is not None else read_bodies(exchange, self._opener)
+
+    @property
+    def viewers(self) -> "Viewers | None":
+        """Return what shows the records; None without ``records``."""
+        return self._opener.viewers
+
+    def read_records(self, event: Event) -> None:
+        """Decode the records of an event for what the viewers count."""
+        if isinstance(event, Exchange):
+            self._opener.open(event)
 
     @property
     def damages(self) -> list[str]:

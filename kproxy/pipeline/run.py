@@ -31,12 +31,14 @@ from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Closing
 from kproxy.pipeline.tls_flow import Secrets
+from kproxy.schemas.settings import SchemaSources
 from kproxy.session import ClusterView, Connection, Event, Exchange, Limits
 
 if TYPE_CHECKING:
     from kproxy.output.from_jsonl import LogReader
     from kproxy.output.where import Where
     from kproxy.protocol.embedded import Viewers
+    from kproxy.schemas.store import Schemas
 
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
@@ -49,6 +51,7 @@ class Options(Struct, frozen=True):
             written with ``shown=False``.
         keylog: an NSS key log for TLS, in addition to those inside captures.
         records: decode the records of all topics in bodies, not only those of Kafka's internal topics.
+        schemas: where the schemas of their keys and values come from.
         limits: for one connection.
         contain: exceptions that end only the connection in which they are raised, counted in ``Run.faults``. Others end the
             run. A person who decodes a file wants to know about a bug; a process that must go on contains it.
@@ -59,6 +62,7 @@ class Options(Struct, frozen=True):
     where: str | None = None
     keylog: Path | None = None
     records: bool = False
+    schemas: SchemaSources = SchemaSources()
     limits: Limits = field(default_factory=Limits)
     contain: tuple[type[BaseException], ...] = ()
     most_connections: int = 20_000
@@ -97,7 +101,8 @@ class Run(Closing):
         self.faults: dict[str, int] = {}  # failed flows of captures, by exception; live ones are in Connections.faults
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
-        self._opener = Opener(_viewers() if options.records else None)
+        self.schemas = options.schemas.open() if options.records else None
+        self._opener = Opener(None if self.schemas is None else _viewers(self.schemas))
         self._log_reader: LogReader | None = None  # made for the first log
         self._clusters = Clusters()
         self._outputs: list[Output] = []
@@ -371,10 +376,10 @@ def _compile(expression: str) -> "Where":
     return Where(expression)
 
 
-def _viewers() -> "Viewers":
-    from kproxy.protocol.embedded import Viewers  # noqa: PLC0415
+def _viewers(schemas: "Schemas") -> "Viewers":
+    from kproxy.schemas.viewer import make_viewers  # noqa: PLC0415
 
-    return Viewers()
+    return make_viewers(schemas)
 
 
 def _log_reader() -> "LogReader":

@@ -24,8 +24,8 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.embedded import Viewers
 from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
+from kproxy.schemas.viewer import make_viewers
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
 from kproxy.session.events import TlsFacts
@@ -60,7 +60,7 @@ class LiveExchanges:
         self.connections: dict[int, Known] = {}
         self._over: list[tuple[int, int]] = []  # a heap of ended connections: last exchange, number
         self._views: dict[str, ClusterView] = {}
-        self._opener = Opener(Viewers() if records else None)
+        self._opener = Opener(make_viewers() if records else None)
         self._rewriter = Rewriter() if records else WithoutRecords()
 
     def begin(self, number: int, begun: Begun) -> Known:

@@ -73,10 +73,19 @@ function table(records, label) {
 
 const when = (ms) => (typeof ms === "number" && ms >= 0 ? isoOf(BigInt(Math.round(ms)) * 1_000_000n).replace(/000Z$/, "Z") : "");
 
+/** Draw what a schema describes, after the schema's name; or the problem, and the bytes. */
+function bySchema({ framing, id, subject, version, problem, ...rest }) {
+  const name = [subject ?? framing, version && `version ${version}`, !subject && id !== undefined && `schema ${id}`].filter(Boolean).join(" ");
+  const shown = rest.value ?? rest.json ?? rest.hex;
+  const text = typeof shown === "string" ? shown : JSON.stringify(shown);
+  return html`<span class="none">${visible(name)}${problem ? `: ${visible(problem)}` : ""} </span><bdi>${visible(text ?? "null", LONGEST)}</bdi>`;
+}
+
 /** Draw a key or value: {text, size}, another form such as {json, size}, or null. */
 function content(value) {
   if (value === null || value === undefined) return html`<span class="none">null</span>`;
   if (typeof value !== "object") return html`<bdi>${visible(String(value), LONGEST)}</bdi>`;
+  if (value.schema) return bySchema(value.schema);
   const { size, ...forms } = value;
   const form = Object.entries(forms)[0];
   if (!form) return html`<span class="none">${counted(size ?? 0, "byte")}</span>`;

@@ -141,8 +141,8 @@ def _viewed(record: Record, topic: str | None, viewers: Viewers) -> dict[str, An
         for name, value in record.headers
     ]
     return {
-        "key": _raw(viewers.view(record.key, Content(topic, "key"))),
-        "value": _raw(viewers.view(record.value, Content(topic, "value"))),
+        "key": _raw(viewers.view(record.key, Content(topic, "key", record.headers))),
+        "value": _raw(viewers.view(record.value, Content(topic, "value", record.headers))),
         "headers": headers,
     }
 

@@ -18,6 +18,7 @@ called; Viewers.faults has its name and latest error.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,7 +28,6 @@ MOST_SHOWN = 1024  # bytes of hex and characters of text shown; longer data is c
 MOST_PARSED = 64 * 1024  # larger JSON is not parsed
 MOST_DEPTH = 64
 FAULTS_ALLOWED = 3
-CONFLUENT_HEADER = 5  # a zero byte and the schema id, INT32 (Confluent's wire format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,9 @@ class Content:
 
     topic: str | None = None
     part: str = "value"  # "key", "value", or the name of a header
+    headers: Sequence[
+        tuple[str, bytes | None]
+    ] = ()  # of the record, for its key and value: serializers name schemas there
 
 
 class Viewer(Protocol):
@@ -81,23 +84,6 @@ class TextViewer:
         return text[:MOST_SHOWN]
 
 
-class ConfluentViewer:
-    """Shows Confluent's framing: the schema id, and the rest as JSON (their JSON Schema serializer) or else as hex."""
-
-    name = "confluent"
-
-    def view(self, data: bytes, content: Content) -> object | None:
-        """Return ``schemaId``, and ``json`` or ``hex``; None for data in another format."""
-        if len(data) < CONFLUENT_HEADER or data[0] != 0:
-            return None
-        schema_id = int.from_bytes(data[1:CONFLUENT_HEADER], "big", signed=True)
-        if schema_id <= 0:
-            return None
-        rest = data[CONFLUENT_HEADER:]
-        document = JsonViewer().view(rest, content)
-        return {"schemaId": schema_id} | ({"hex": rest[:MOST_SHOWN].hex()} if document is None else {"json": document})
-
-
 class HexViewer:
     """Shows any bytes as hex."""
 
@@ -112,7 +98,7 @@ class Viewers:
     """A list of viewers, in the order in which they are tried."""
 
     def __init__(self) -> None:
-        self.viewers: list[Viewer] = [ConfluentViewer(), JsonViewer(), TextViewer(), HexViewer()]
+        self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
         self._counts: dict[str, int] = {}
 

@@ -22,8 +22,6 @@ VALUE = Content(topic="orders")
         (b'{"a": 12345678901234567890}', {"json": {"a": 12345678901234567890}, "size": 27}),
         (b'{"a": NaN}', {"text": '{"a": NaN}', "size": 10}),
         (b"{not json", {"text": "{not json", "size": 9}),
-        (b"\x00\x00\x00\x00\x07\x02hi", {"confluent": {"schemaId": 7, "hex": "026869"}, "size": 8}),
-        (b'\x00\x00\x00\x00\x07{"a":1}', {"confluent": {"schemaId": 7, "json": {"a": 1}}, "size": 12}),
         (b"\x00\x00\x00\x00\x00\x00\x00\x2a", {"hex": "000000000000002a", "size": 8}),  # a Java long, not a schema id
         (b"\x1b[31m", {"hex": "1b5b33316d", "size": 5}),
         (b"\xff\xfe", {"hex": "fffe", "size": 2}),

@@ -1,0 +1,23 @@
+"""Keys and values of records by their schemas: Avro, Protobuf and JSON Schema, as producers' serializers write them.
+
+The way of a value, from its bytes to what people and programs see:
+
+    framings.py   find_framing: which serializer wrote these bytes, the id of the schema, and where the payload begins. Pure
+    store.py      Schemas: the schema of an id, a subject or a topic; asks its sources in turn, and compiles each once
+    folder.py     a source: files of schemas, named by subject or id, or as `kproxy schemas --save` wrote them
+    registry.py   a source: a registry that speaks Confluent's REST API, asked over HTTP within bounds
+    formats.py    compile_schema: the schema as something that reads payloads to JSON values
+    avro.py, protobuf.py, json_schema.py   the three formats; each imports its library when a first schema needs it
+    viewer.py     SchemaViewer: all of it as a content viewer (kproxy.protocol.embedded); make_viewers: the one place where
+                  viewers are made, for decode, the decoded log, the page and ``kproxy.read``
+    settings.py   SchemaSources: what a person names, as plain values
+
+Who owns what: a framing keeps no bytes, it has positions in those of the record. A Schema is a text and never changes; the
+store owns all of them and what is compiled from them, at most MOST_SCHEMAS. Nothing here knows sessions or exchanges.
+
+The bytes and the schemas came from an attacker: a payload that does not fit its schema is shown as hex with the reason, and a
+schema that cannot be compiled is a mark on the record. Nothing raises out of SchemaViewer.
+
+To add a framing: framings.FRAMINGS. A format: a module with ``compile`` and a row in formats.COMPILERS. A source: a class with
+``find`` as store.Source has it.
+"""

@@ -1,0 +1,119 @@
+"""Avro (1.12), by fastavro: values with their logical types, as JSON has them.
+
+fastavro's compiled reader keeps no count of how deep it is: 10,000 levels of a type that contains itself, a byte each, end the
+process. Types that contain themselves are read by its reader in Python, which raises RecursionError. Neither counts items that
+take no bytes, so arrays of such items are refused.
+"""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kproxy.schemas.formats import Compiled, SchemaError, readable, require
+
+ENDS = "it ends too early"
+MOST_DEPTH = 64  # of a schema
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+class AvroSchema(Compiled):
+    """Reads the payloads of one schema."""
+
+    def __init__(self, text: str, references: Mapping[str, str]) -> None:
+        fastavro = require("fastavro")
+        named: dict[str, Any] = {}
+        try:
+            for other in references.values():
+                fastavro.parse_schema(json.loads(other), named_schemas=named)
+            self._schema = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise SchemaError(f"not an Avro schema: {error}") from error
+        except Exception as error:  # of fastavro: UnknownType, SchemaParseException
+            raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
+        shape = _Shape(named)
+        shape.smallest(self._schema, ())
+        self._read = _reader(is_recursive=shape.is_recursive)
+
+    def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
+        """Return the value. Raises SchemaError if the payload is not one of this schema, to its last byte."""
+        stream = io.BytesIO(payload)
+        try:
+            value = self._read(stream, self._schema)
+        except (
+            EOFError,
+            RecursionError,
+            ValueError,
+            TypeError,
+            IndexError,
+            KeyError,
+            OverflowError,
+            ArithmeticError,
+        ) as error:
+            raise SchemaError(f"the payload does not fit the schema: {ENDS if _is_end(error) else error}") from error
+        if left := len(payload) - stream.tell():
+            raise SchemaError(f"{left} bytes after the value")
+        return readable(value)
+
+
+def _reader(*, is_recursive: bool) -> Callable[[io.BytesIO, Any], object]:
+    if is_recursive:
+        from fastavro._read_py import schemaless_reader as in_python  # noqa: PLC0415
+
+        return lambda stream, schema: in_python(stream, schema, None)
+    fastavro = require("fastavro")
+    return lambda stream, schema: fastavro.schemaless_reader(stream, schema, None)
+
+
+def _is_end(error: Exception) -> bool:
+    """Whether a reader of fastavro came to the end of the payload: the one in C then takes a byte out of nothing."""
+    return isinstance(error, EOFError) or "string index" in str(error)
+
+
+class _Shape:
+    """What has to be known of a schema before hostile bytes are read by it."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self.is_recursive = False
+        self._named = named
+        self._sizes: dict[str, int] = {}
+
+    def smallest(self, schema: Any, inside: tuple[str, ...], depth: int = 0) -> int:
+        """Return the fewest bytes that a value takes. Raises SchemaError for a schema that is refused."""
+        if depth > MOST_DEPTH:
+            raise SchemaError(f"the schema is more than {MOST_DEPTH} levels deep")
+        if isinstance(schema, list):
+            return 1 + min((self.smallest(one, inside, depth + 1) for one in schema), default=0)
+        if isinstance(schema, str):
+            return self._by_name(schema, inside, depth)
+        match schema["type"]:
+            case "array":
+                if not self.smallest(schema["items"], inside, depth + 1):
+                    raise SchemaError("an array of items that take no bytes: any number could come")
+                size = 1
+            case "map":
+                self.smallest(schema["values"], inside, depth + 1)
+                size = 1
+            case "fixed":
+                size = int(schema["size"])
+            case "enum":
+                size = 1
+            case "record" | "error":
+                name = schema["name"]
+                size = sum(self.smallest(one["type"], (*inside, name), depth + 1) for one in schema["fields"])
+                self._sizes[name] = size
+            case other:
+                size = self.smallest(other, inside, depth + 1)
+        return size
+
+    def _by_name(self, name: str, inside: tuple[str, ...], depth: int) -> int:
+        if name in PRIMITIVES:
+            return {"null": 0, "float": 4, "double": 8}.get(name, 1)
+        if name in inside:
+            self.is_recursive = True
+            return 0
+        if name in self._sizes:
+            return self._sizes[name]
+        if name not in self._named:
+            raise SchemaError(f"the type {name} is not defined")
+        return self.smallest(self._named[name], inside, depth + 1)

@@ -1,0 +1,87 @@
+"""The formats of schemas: what compiles a schema of each type to something that reads payloads."""
+
+import base64
+import datetime
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+from importlib import import_module
+from typing import Any, Protocol
+
+from kproxy.errors import KproxyError, UsageError
+
+EXTRA = "pip install 'kproxy-kafka[schemas]'"
+MOST_TEXT = 4 * 1024 * 1024  # bytes of a schema's text
+
+
+class SchemaError(KproxyError):
+    """A schema that cannot be used, or a payload that it does not describe."""
+
+
+class SchemaType(StrEnum):
+    """As registries write it; one that is not said is AVRO."""
+
+    AVRO = "AVRO"
+    PROTOBUF = "PROTOBUF"
+    JSON = "JSON"
+
+
+class Compiled(Protocol):
+    """A schema that reads payloads."""
+
+    def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
+        """Return a JSON value. Raises SchemaError.
+
+        Args:
+            payload: behind the framing.
+            indexes: which message of a .proto file; None: not said.
+        """
+
+
+COMPILERS = {
+    SchemaType.AVRO: ("kproxy.schemas.avro", "AvroSchema"),
+    SchemaType.PROTOBUF: ("kproxy.schemas.protobuf", "ProtobufSchema"),
+    SchemaType.JSON: ("kproxy.schemas.json_schema", "JsonSchema"),
+}
+
+
+def compile_schema(schema_type: str, text: str, references: Mapping[str, str]) -> Compiled:
+    """Compile a schema. *references*: texts by the name under which the schema refers to them. Raises SchemaError, UsageError."""
+    if schema_type not in COMPILERS:
+        raise SchemaError(f"schemas of type {schema_type} cannot be read, only {', '.join(COMPILERS)}")
+    if len(text) > MOST_TEXT:
+        raise SchemaError(f"a schema of {len(text):,} characters; at most {MOST_TEXT:,} are compiled")
+    module, name = COMPILERS[SchemaType(schema_type)]
+    compiled: Compiled = getattr(import_module(module), name)(text, references)
+    return compiled
+
+
+def require(module: str) -> Any:
+    """Import a library of the extra. Raises UsageError with how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UsageError(f"schemas need {module.partition('.')[0]}: {EXTRA}") from error
+
+
+def readable(value: Any) -> Any:
+    """Return a value as JSON has it: times in ISO 8601, decimals and UUIDs as text, bytes in base64."""
+    match value:
+        case dict():
+            shown: Any = {str(name): readable(inner) for name, inner in value.items()}
+        case list() | tuple():
+            shown = [readable(inner) for inner in value]
+        case float():
+            shown = value if math.isfinite(value) else str(value)
+        case None | str() | int():
+            shown = value
+        case bytes() | bytearray():
+            shown = base64.b64encode(value).decode()
+        case datetime.datetime() | datetime.date() | datetime.time():
+            shown = value.isoformat().replace("+00:00", "Z")
+        case Decimal():
+            shown = format(value, "f")
+        case _:
+            shown = str(value)  # UUID
+    return shown

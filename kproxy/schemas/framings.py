@@ -1,0 +1,141 @@
+"""Framings: how serializers say which schema a key or value was written with. Found by content; nothing here asks a registry.
+
+    confluent    0x00 and the id, INT32; with Protobuf the message's indexes follow. Since 2025 also 0x01 and a GUID; either may
+                 stand in the header __key_schema_id or __value_schema_id in place of the payload (Confluent's wire format)
+    apicurio     0x00 and a global id, INT64 (Apicurio's serializers before 3); an INT32 cannot be told from Confluent's,
+                 and need not be. Or the headers apicurio.value.globalId, apicurio.value.contentId (INT64)
+    glue         0x03, 0x00 or 0x05 (zlib), a UUID (AWS Glue's serializers)
+    avro         0xC3 0x01 and the fingerprint, CRC-64-AVRO (Avro's single-object encoding)
+    azure        the header content-type: avro/binary+ID (Azure's Event Hubs)
+
+A framing is a guess until its schema is there and the payload can be read by it: four bytes of zero before a number look alike.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+MOST_INFLATED = 16 * 1024 * 1024
+MOST_INDEXES = 64
+MOST_VARINT = 5  # bytes
+CONFLUENT, APICURIO, GLUE = 5, 9, 18  # sizes of their headers
+GUID_SIZE = 17
+SINGLE_OBJECT = b"\xc3\x01"
+ZLIB = 5
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Framing(StrEnum):
+    """Who wrote it."""
+
+    CONFLUENT = "confluent"
+    APICURIO = "apicurio"
+    GLUE = "glue"
+    AVRO = "avro"
+    AZURE = "azure"
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Bytes of which a framing says what wrote them.
+
+    Args:
+        framing: whose framing.
+        id: of the schema: a number, or a GUID, UUID or fingerprint in hex.
+        payload: what the schema describes; Protobuf's message indexes, if there are any, are still in front.
+        has_indexes: whether message indexes come before a payload of Protobuf.
+    """
+
+    framing: Framing
+    id: int | str
+    payload: bytes
+    has_indexes: bool = False
+
+
+def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Framed | None:
+    """Return the framing of a record's key or value; None without one.
+
+    Args:
+        data: the key or value.
+        part: "key" or "value": headers name it.
+        headers: of the record.
+    """
+    if headers and part in ("key", "value") and (framed := _by_headers(data, part, headers)) is not None:
+        return framed
+    if data[:1] == b"\0" and len(data) >= CONFLUENT:
+        return _numbered(data)
+    if data[:1] == b"\3" and len(data) >= GLUE and data[1] in (0, ZLIB):
+        return _glue(data)
+    if data[:2] == SINGLE_OBJECT and len(data) >= 10:
+        return Framed(Framing.AVRO, data[2:10].hex(), data[10:])
+    return None
+
+
+def _numbered(data: bytes) -> Framed | None:
+    """0x00 and an id: of four bytes, or of eight if the first four are zero."""
+    number = int.from_bytes(data[1:CONFLUENT], "big", signed=True)
+    if number > 0:
+        return Framed(Framing.CONFLUENT, number, data[CONFLUENT:], has_indexes=True)
+    if number == 0 and len(data) >= APICURIO and (wide := int.from_bytes(data[1:APICURIO], "big")) > 0:
+        return Framed(Framing.APICURIO, wide, data[APICURIO:])
+    return None
+
+
+def _glue(data: bytes) -> Framed | None:
+    payload = data[GLUE:]
+    if data[1] == ZLIB:
+        inflater = zlib.decompressobj()
+        try:
+            payload = inflater.decompress(payload, MOST_INFLATED)
+        except zlib.error:
+            return None
+        if not inflater.eof:
+            return None
+    return Framed(Framing.GLUE, str(UUID(bytes=data[2:GLUE])), payload)
+
+
+def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
+    for name, value in headers:
+        if not value:
+            continue
+        if name == f"__{part}_schema_id":
+            if value[0] == 0 and len(value) >= CONFLUENT:
+                number = int.from_bytes(value[1:CONFLUENT], "big")
+                return Framed(Framing.CONFLUENT, number, value[CONFLUENT:] + data, has_indexes=len(value) > CONFLUENT)
+            if value[0] == 1 and len(value) >= GUID_SIZE:
+                guid = str(UUID(bytes=value[1:GUID_SIZE]))
+                return Framed(Framing.CONFLUENT, guid, value[GUID_SIZE:] + data, has_indexes=len(value) > GUID_SIZE)
+        if name in (f"apicurio.{part}.globalId", f"apicurio.{part}.contentId") and len(value) == 8:
+            return Framed(Framing.APICURIO, int.from_bytes(value, "big"), data)
+        if name.lower() == "content-type" and part == "value" and value.startswith(b"avro/binary+"):
+            return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data)
+    return None
+
+
+def message_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """Return which message of a .proto file it is, from the outer to the inner one, and where the message begins.
+
+    Zigzag varints: how many, then each; a single 0 stands for the first message. Raises ValueError.
+    """
+    count, at = _varint(payload, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= MOST_INDEXES:
+        raise ValueError(f"{count} message indexes")
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift, byte in enumerate(data[at : at + MOST_VARINT]):
+        value |= (byte & 0x7F) << 7 * shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + shift + 1
+    raise ValueError("the message indexes are cut off")

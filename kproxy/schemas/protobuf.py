@@ -1,0 +1,178 @@
+"""Protobuf: a schema is the text of a .proto file; protoc (of grpcio-tools) compiles it, protobuf's messages read payloads.
+
+protoc runs as a process of its own, within limits: its input came from a registry or from the traffic.
+"""
+
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from base64 import b64decode
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kproxy.schemas.formats import Compiled, SchemaError, readable, require
+
+COMPILE_S = 10
+MOST_MEMORY = 1 << 30
+FILE = "schema.proto"
+PROTO_TEXT = re.compile(r"[{;]")  # base64 has neither
+WELL_KNOWN = re.compile(
+    r"google/protobuf/(any|api|duration|empty|field_mask|source_context|struct|timestamp|type|wrappers)\.proto"
+)
+
+
+class ProtobufSchema(Compiled):
+    """Reads the payloads of the messages of one file."""
+
+    def __init__(self, text: str, references: Mapping[str, str]) -> None:
+        files = _files({**references, FILE: text})
+        pool = require("google.protobuf.descriptor_pool").DescriptorPool()
+        try:
+            for name in TopologicalSorter({name: file.dependency for name, file in files.items()}).static_order():
+                pool.Add(files[name])
+            self._file = pool.FindFileByName(FILE)
+        except (TypeError, KeyError, CycleError) as error:
+            raise SchemaError(f"not a schema of Protobuf: {error}") from error
+        self._tree = files[FILE].message_type
+
+    def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
+        """Return the message, its fields named as in the schema; the first one of the file if no indexes say which."""
+        messages = require("google.protobuf.message_factory")
+        message = messages.GetMessageClass(self._descriptor(indexes or (0,)))()
+        try:
+            message.ParseFromString(payload)
+        except require("google.protobuf.message").DecodeError as error:
+            raise SchemaError(f"the payload does not fit the schema: {error}") from error
+        for unknown in require("google.protobuf.unknown_fields").UnknownFieldSet(message):
+            field = message.DESCRIPTOR.fields_by_number.get(unknown.field_number)
+            if field is not None:  # a newer schema may have more fields, but not the same one of another type
+                raise SchemaError(
+                    f"the payload does not fit the schema: field {field.number} ({field.name}) is of another type"
+                )
+        return _message(message)
+
+    def _descriptor(self, indexes: tuple[int, ...]) -> Any:
+        nested, found = self._tree, None
+        for index in indexes:
+            if not 0 <= index < len(nested):
+                raise SchemaError(f"the schema has no message {list(indexes)}")
+            name = nested[index].name
+            found = self._file.message_types_by_name[name] if found is None else found.nested_types_by_name[name]
+            nested = nested[index].nested_type
+        return found
+
+
+def _message(message: Any) -> object:
+    """Return a message as JSON: names of fields as in the schema, 64-bit integers as numbers, fields without presence always."""
+    if message.DESCRIPTOR.full_name.startswith("google.protobuf."):
+        try:
+            return require("google.protobuf.json_format").MessageToDict(message)
+        except Exception:  # an Any of a type that is not known, a Timestamp out of range: shown by its fields
+            pass
+    shown: dict[str, object] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.is_repeated:
+            entry = field.message_type
+            if entry is not None and entry.GetOptions().map_entry:
+                of = entry.fields_by_name["value"]
+                shown[field.name] = {str(key): _value(of, value[key]) for key in value}
+            else:
+                shown[field.name] = [_value(field, one) for one in value]
+        elif not field.has_presence or message.HasField(field.name):
+            shown[field.name] = _value(field, value)
+    return shown
+
+
+def _value(field: Any, value: Any) -> object:
+    if field.message_type is not None:
+        return _message(value)
+    if field.enum_type is not None:
+        named = field.enum_type.values_by_number.get(value)
+        return value if named is None else named.name
+    return readable(value)
+
+
+def _files(contents: Mapping[str, str]) -> dict[str, Any]:
+    """Return the descriptor of each file and of what it imports, by name. Contents are .proto text, or a descriptor in base64."""
+    descriptor_pb2 = require("google.protobuf.descriptor_pb2")
+    texts = {name: content for name, content in contents.items() if PROTO_TEXT.search(content)}
+    files = {name: _serialized(name, content) for name, content in contents.items() if name not in texts}
+    if texts:
+        known = descriptor_pb2.FileDescriptorSet(file=files.values()).SerializeToString()
+        compiled = descriptor_pb2.FileDescriptorSet.FromString(_compile(texts, known))
+        files = {file.name: file for file in compiled.file} | files
+    for file in list(files.values()):
+        for name in file.dependency:
+            if name not in files:
+                files[name] = _well_known(name)
+    return files
+
+
+def _compile(texts: Mapping[str, str], known: bytes) -> bytes:
+    """Run protoc on some files, which import each other and those of the set *known*; return their FileDescriptorSet."""
+    include = Path(require("grpc_tools").__file__).parent / "_proto"
+    with tempfile.TemporaryDirectory(prefix="kproxy-proto-") as name:
+        folder = Path(name)
+        for at, content in texts.items():
+            _write(folder, at, content)
+        (folder / "known").write_bytes(known)
+        target = folder / "descriptors"
+        words = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{include}", "--include_imports"]
+        words += [f"--descriptor_set_in={folder / 'known'}"] if known else []
+        try:
+            done = subprocess.run(
+                [*words, f"--descriptor_set_out={target}", *texts],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=COMPILE_S,
+                check=False,
+                preexec_fn=_limit,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SchemaError(f"protoc took more than {COMPILE_S} s") from error
+        if done.returncode or not target.exists():
+            said = [line for line in done.stderr.splitlines() if ".proto:" in line] or [
+                f"protoc ended with {done.returncode}"
+            ]
+            raise SchemaError(f"not a schema of Protobuf: {said[0].replace(f'{folder}/', '')}")
+        return target.read_bytes()
+
+
+def _write(folder: Path, at: str, content: str) -> None:
+    path = PurePosixPath(at)
+    if path.is_absolute() or ".." in path.parts:
+        raise SchemaError(f"an import of {at}, which leaves its folder")
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(content, encoding="utf-8")
+
+
+def _serialized(name: str, content: str) -> Any:
+    """Return a descriptor that a registry gave in base64 (?format=serialized), under the name by which others import it."""
+    try:
+        file = require("google.protobuf.descriptor_pb2").FileDescriptorProto.FromString(
+            b64decode(content, validate=True)
+        )
+    except (ValueError, require("google.protobuf.message").DecodeError) as error:
+        raise SchemaError("neither the text of a .proto file nor a descriptor in base64") from error
+    file.name = name
+    return file
+
+
+def _well_known(name: str) -> Any:
+    """Return the descriptor of one of Protobuf's own files."""
+    if not WELL_KNOWN.fullmatch(name):
+        raise SchemaError(f"it imports {name}, which is not among its references")
+    file = require("google.protobuf.descriptor_pb2").FileDescriptorProto()
+    require(f"{name.removesuffix('.proto').replace('/', '.')}_pb2").DESCRIPTOR.CopyToProto(file)
+    return file
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (COMPILE_S, COMPILE_S))

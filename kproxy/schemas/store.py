@@ -1,0 +1,168 @@
+"""Schemas by id, subject and topic: asked of sources in turn, compiled once, and remembered when no source has them."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kproxy.schemas.formats import Compiled, SchemaError, SchemaType, compile_schema
+
+MOST_SCHEMAS = 10_000
+MOST_REFERENCES = 256  # of a schema, with those of its references
+MOST_MISSING = 10_000
+Id = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another schema that a schema names."""
+
+    name: str  # under which the schema names it: a full name in Avro, a path in Protobuf, a URI in JSON Schema
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One schema, as a source has it."""
+
+    text: str
+    type: str = SchemaType.AVRO
+    id: Id | None = None
+    subject: str | None = None
+    version: int | None = None
+    references: tuple[Reference, ...] = ()
+
+
+class Source(Protocol):
+    """Somewhere schemas come from. Its answers are bounded in time and size, and it never raises."""
+
+    name: str  # for messages
+    fault: str | None  # why it could not be asked the last time
+
+    def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
+        """Return the schema with an id, or None."""
+
+    def by_subject(self, subject: str, version: int | None = None) -> Schema | None:
+        """Return a version of a subject, the newest for None, or None."""
+
+
+def schema_of(fields: Mapping[str, Any], **known: Any) -> Schema:
+    """Return the schema of an answer of a registry, or of a value in its topic. Raises ValueError for other JSON."""
+    references = tuple(
+        Reference(str(one["name"]), str(one["subject"]), int(one["version"])) for one in fields.get("references") or ()
+    )
+    own = {"subject": fields.get("subject"), "version": fields.get("version"), "id": fields.get("id")} | known
+    return Schema(str(fields["schema"]), str(fields.get("schemaType") or SchemaType.AVRO), references=references, **own)
+
+
+@dataclass
+class Collection:
+    """Schemas that are at hand: of a folder, or of the traffic."""
+
+    name: str
+    fault: str | None = None
+    ids: dict[Id, Schema] = field(default_factory=dict)
+    subjects: dict[str, dict[int, Schema]] = field(default_factory=dict)
+
+    def add(self, schema: Schema) -> None:
+        """Add a schema by its id and subject; beyond MOST_SCHEMAS none."""
+        if len(self.ids) >= MOST_SCHEMAS or len(self.subjects) >= MOST_SCHEMAS:
+            return
+        if schema.id is not None:
+            self.ids[schema.id] = schema
+        if schema.subject is not None:
+            self.subjects.setdefault(schema.subject, {})[schema.version or 0] = schema
+
+    def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
+        """Return the schema with an id."""
+        return self.ids.get(schema_id)
+
+    def by_subject(self, subject: str, version: int | None = None) -> Schema | None:
+        """Return a version of a subject, the newest for None."""
+        versions = self.subjects.get(subject, {})
+        return versions.get(version) if version is not None else versions[max(versions)] if versions else None
+
+
+class Schemas:
+    """All sources together.
+
+    Args:
+        sources: in the order in which they are asked; what is in the traffic comes before them.
+        chosen: (topic, "key" or "value") -> the schema of all its records, framed or not.
+    """
+
+    def __init__(self, sources: Sequence[Source] = (), chosen: Mapping[tuple[str, str], Schema] | None = None) -> None:
+        self.seen = Collection("the traffic")
+        self.sources: list[Source] = [self.seen, *sources]
+        self.chosen = dict(chosen or {})
+        self._compiled: OrderedDict[Schema, Compiled | SchemaError] = OrderedDict()
+
+    @property
+    def faults(self) -> list[str]:
+        """Return a sentence for each source that could not be asked."""
+        return [source.fault for source in self.sources if source.fault is not None]
+
+    def find(self, schema_id: Id, topic: str | None) -> Schema | None:
+        """Return the schema with an id, or None if no source has it."""
+        return next((found for source in self.sources if (found := source.by_id(schema_id, topic)) is not None), None)
+
+    def subject(self, subject: str, version: int | None = None) -> Schema | None:
+        """Return a version of a subject, the newest for None; None if no source has it."""
+        answers = (source.by_subject(subject, version) for source in self.sources)
+        return next((found for found in answers if found is not None), None)
+
+    def learn(self, value: bytes) -> None:
+        """Take the schema of a record of ``_schemas``, in which registries keep them; other values are ignored."""
+        try:
+            fields = json.loads(value)
+            if "schema" in fields and not fields.get("deleted"):
+                self.seen.add(schema_of(fields))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return
+
+    def compiled(self, schema: Schema) -> Compiled:
+        """Return what reads payloads of a schema. Raises SchemaError."""
+        known = self._compiled.get(schema)
+        if known is None:
+            try:
+                known = compile_schema(schema.type, schema.text, self._references(schema))
+            except SchemaError as error:
+                known = error
+            self._compiled[schema] = known
+            if len(self._compiled) > MOST_SCHEMAS:
+                self._compiled.popitem(last=False)
+        if isinstance(known, SchemaError):
+            raise known
+        return known
+
+    def needed(self, schema: Schema) -> list[Schema]:
+        """Return the schemas that a schema refers to, as far as sources have them."""
+        try:
+            return [other for _, other in self._needed(schema, ())]
+        except SchemaError:
+            return []
+
+    def _references(self, schema: Schema) -> dict[str, str]:
+        """Return the texts of all schemas that a schema needs, those first on which others rest. Raises SchemaError."""
+        texts: dict[str, str] = {}
+        for reference, other in self._needed(schema, ()):
+            texts.setdefault(reference.name, other.text)
+            if len(texts) > MOST_REFERENCES:
+                raise SchemaError(f"more than {MOST_REFERENCES} references")
+        return texts
+
+    def _needed(self, schema: Schema, inside: tuple[Reference, ...]) -> Iterator[tuple[Reference, Schema]]:
+        for reference in schema.references:
+            if reference in inside:
+                raise SchemaError(
+                    f"a circle of references: {reference.subject} version {reference.version} refers to itself"
+                )
+            other = self.subject(reference.subject, reference.version)
+            if other is None:
+                raise SchemaError(f"it refers to {reference.subject} version {reference.version}, which no source has")
+            if len(inside) >= MOST_REFERENCES:
+                raise SchemaError(f"more than {MOST_REFERENCES} references")
+            yield from self._needed(other, (*inside, reference))
+            yield reference, other

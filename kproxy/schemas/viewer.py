@@ -1,0 +1,121 @@
+"""Keys and values as their schemas describe them, for everything that shows records."""
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from kproxy.protocol.embedded.viewers import MOST_SHOWN, Content, JsonViewer, Viewers
+from kproxy.schemas.formats import SchemaError
+from kproxy.schemas.framings import Framed, find_framing, message_indexes
+from kproxy.schemas.store import Schema, Schemas
+
+UNKNOWN = "no schema with this id is known"
+MOST_SEEN = 10_000
+REGISTRY_TOPIC = "_schemas"  # where registries keep their schemas (kafkastore.topic)
+
+
+def make_viewers(schemas: Schemas | None = None) -> Viewers:
+    """Return the viewers of records: by schema, then as JSON, text or hex. *schemas*: None for those in the traffic alone."""
+    viewers = Viewers()
+    viewers.add(SchemaViewer(schemas or Schemas()))
+    return viewers
+
+
+class Seen(NamedTuple):
+    """What one record said of its schema."""
+
+    topic: str | None
+    part: str
+    framing: str | None
+    id: int | str | None
+    schema: Schema | None
+    problem: str | None
+
+
+class SchemaViewer:
+    """Shows what a schema describes.
+
+    ``framing`` (null: none, the topic's schema was given), ``id``, and what is known of the schema: ``subject``, ``version``,
+    ``type``. Then ``value``; or ``problem`` says why there is none, and the payload is ``json`` or ``hex``.
+    """
+
+    name = "schema"
+
+    @staticmethod
+    def of(viewers: Viewers | None) -> "SchemaViewer":
+        """Return the viewer of schemas among others."""
+        return next(one for one in (viewers.viewers if viewers is not None else ()) if isinstance(one, SchemaViewer))
+
+    def __init__(self, schemas: Schemas) -> None:
+        self.schemas = schemas
+        self.seen: Counter[Seen] = Counter()
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """Return the value, or None without a framing and a schema of the topic."""
+        if content.topic == REGISTRY_TOPIC:
+            if content.part == "value":
+                self.schemas.learn(data)
+            return None
+        chosen = self.schemas.chosen.get((content.topic or "", content.part))
+        framed = find_framing(data, content.part, content.headers)
+        if chosen is not None:
+            return self._read(framed, framed.payload if framed is not None else data, chosen, content)
+        if framed is None:
+            return None
+        schema = self.schemas.find(framed.id, content.topic)
+        if schema is None:
+            self.seen[Seen(content.topic, content.part, framed.framing, framed.id, None, UNKNOWN)] += 1
+            shown: dict[str, Any] = {"framing": str(framed.framing), "id": framed.id}
+            return {**shown, "problem": UNKNOWN, **_undescribed(framed.payload, content)}
+        return self._read(framed, framed.payload, schema, content)
+
+    def _read(self, framed: Framed | None, payload: bytes, schema: Schema, content: Content) -> dict[str, Any]:
+        shown: dict[str, Any] = {"framing": None if framed is None else str(framed.framing)}
+        if framed is not None or schema.id is not None:
+            shown["id"] = framed.id if framed is not None else schema.id
+        shown |= {"subject": schema.subject, "version": schema.version, "type": schema.type}
+        try:
+            compiled = self.schemas.compiled(schema)
+            indexes, start = None, 0
+            if framed is not None and framed.has_indexes and schema.type == "PROTOBUF":
+                indexes, start = message_indexes(payload)
+            value = compiled.read(payload[start:], indexes)
+        except (SchemaError, ValueError) as error:
+            self._count(framed, schema, content, str(error))
+            return {**shown, "problem": str(error), **_undescribed(payload, content)}
+        self._count(framed, schema, content, None)
+        return {**shown, "value": value}
+
+    def _count(self, framed: Framed | None, schema: Schema, content: Content, problem: str | None) -> None:
+        framing, number = (None, schema.id) if framed is None else (framed.framing, framed.id)
+        seen = Seen(content.topic, content.part, framing, number, schema, problem)
+        if seen in self.seen or len(self.seen) < MOST_SEEN:
+            self.seen[seen] += 1
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what was seen so far: a row for each topic, part, schema and problem."""
+        return [
+            {
+                "topic": one.topic,
+                "part": one.part,
+                "framing": one.framing,
+                "id": one.id,
+                "subject": one.schema and one.schema.subject,
+                "version": one.schema and one.schema.version,
+                "type": one.schema and one.schema.type,
+                "records": count,
+                "problem": one.problem,
+            }
+            for one, count in sorted(self.seen.items(), key=lambda item: tuple(map(str, item[0])))
+        ]
+
+    def needed(self) -> list[Schema]:
+        """Return the schemas that were used, and those that they refer to."""
+        needed: dict[Schema, None] = {}
+        for schema in (one.schema for one in self.seen if one.schema is not None):
+            needed.update(dict.fromkeys((*self.schemas.needed(schema), schema)))
+        return list(needed)
+
+
+def _undescribed(payload: bytes, content: Content) -> dict[str, Any]:
+    document = JsonViewer().view(payload, content)
+    return {"hex": payload[:MOST_SHOWN].hex()} if document is None else {"json": document}

@@ -1,0 +1,121 @@
+"""kproxy schemas, and decode with schemas: from the traffic, a folder and a file; wrong usage."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.protocol.records import Record, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.bench.filters import PRODUCE, answered, asked, part
+from tests.cli.conftest import Kproxy
+from tests.support.built_captures import Conversation, pcap
+
+SCHEMA = json.dumps(
+    {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "c", "type": "string"}]}
+)
+WRITTEN = b"\0\0\0\0\7" + b"\x04\x04DE"  # {"id": 2, "c": "DE"}: zigzag 2, then two bytes of text
+STORED = {"subject": "orders-value", "version": 3, "id": 7, "schema": SCHEMA, "deleted": False}
+
+
+def produced(topic: str, *values: bytes) -> bytes:
+    records = write_batches([RecordBatch([Record(value=value) for value in values])])
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+    topics = [part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[data])]
+    return asked(PRODUCE, acks=-1, timeout_ms=30_000, topic_data=topics)
+
+
+def capture(path: Path, *requests: bytes) -> Path:
+    conversation = Conversation().handshake()
+    for request in requests:
+        conversation.send(0, request).send(1, answered(PRODUCE))
+    path.write_bytes(pcap(conversation.finish().packets))
+    return path
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    return capture(
+        tmp_path / "orders.pcap", produced("orders", WRITTEN, b"\0\0\0\0\7\xff", b"\0\0\0\0\x09zz", b'{"a": 1}')
+    )
+
+
+def values(out: str) -> list[Any]:
+    lines = map(json.loads, out.splitlines())
+    return [record["value"] for line in lines for one in line["embedded"] for record in one["json"]["records"]]
+
+
+def test_schemas_that_are_in_the_capture(kproxy: Kproxy, tmp_path: Path) -> None:
+    both = capture(
+        tmp_path / "both.pcap", produced("_schemas", json.dumps(STORED).encode()), produced("orders", WRITTEN)
+    )
+    status, out, _ = kproxy("schemas", "--format", "json", both)
+    row = {"topic": "orders", "part": "value", "framing": "confluent", "id": 7, "subject": "orders-value", "version": 3}
+    assert json.loads(out) == [{**row, "type": "AVRO", "records": 1, "problem": None}]
+    assert status == 0
+
+
+def test_a_saved_folder_reads_the_capture_elsewhere(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
+    both = capture(
+        tmp_path / "both.pcap", produced("_schemas", json.dumps(STORED).encode()), produced("orders", WRITTEN)
+    )
+    kproxy("schemas", "--save", tmp_path / "saved", both)
+    _, out, _ = kproxy("decode", "-q", "--records", "--format", "jsonl", "--schemas", tmp_path / "saved", orders)
+    read, damaged, missing, other = values(out)
+    known = {"framing": "confluent", "id": 7, "subject": "orders-value", "version": 3, "type": "AVRO"}
+    assert read == {"schema": {**known, "value": {"id": 2, "c": "DE"}}, "size": 9}
+    assert damaged["schema"] == {
+        **known,
+        "problem": "the payload does not fit the schema: it ends too early",
+        "hex": "ff",
+    }
+    assert missing["schema"] == {
+        "framing": "confluent",
+        "id": 9,
+        "problem": "no schema with this id is known",
+        "hex": "7a7a",
+    }
+    assert other == {"json": {"a": 1}, "size": 8}
+
+
+def test_the_schema_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(SCHEMA)
+    plain = capture(tmp_path / "plain.pcap", produced("orders", WRITTEN[5:]))
+    chosen = f"orders.value={tmp_path / 'order.avsc'}"
+    _, out, _ = kproxy("decode", "-q", "--records", "--format", "jsonl", "--schema", chosen, plain)
+    assert values(out)[0]["schema"]["value"] == {"id": 2, "c": "DE"}
+
+
+def test_what_is_missing_is_an_exit_status(kproxy: Kproxy, orders: Path) -> None:
+    status, out, _ = kproxy("schemas", orders)
+    assert status == 4
+    assert out.splitlines()[1].split(maxsplit=5) == [
+        "orders",
+        "value",
+        "confluent",
+        "7",
+        "2",
+        "no schema with this id is known",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--schemas", "nowhere", "--records"], "nowhere is no folder of schemas"),
+        (
+            ["--schema", "orders=x.avsc", "--records"],
+            "--schema orders=x.avsc: write TOPIC.value=FILE or TOPIC.key=FILE",
+        ),
+        (["--schema", "orders.value=x.avsc", "--records"], "x.avsc cannot be read"),
+        (["--schema", "orders.value=x.xsd", "--records"], "x.xsd: a schema is a file .avsc, .proto, .json"),
+        (["--registry", "localhost", "--records"], "'localhost' is no address of a registry"),
+        (["--registry", "http://localhost"], "are for records: add --records"),
+    ],
+)
+def test_wrong_usage(kproxy: Kproxy, orders: Path, words: list[str], said: str) -> None:
+    status, _, err = kproxy("decode", "-v", *words, orders)
+    assert status == 2
+    assert said in err
+    assert err.count("\n") == 1

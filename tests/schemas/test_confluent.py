@@ -1,0 +1,201 @@
+"""Values that Confluent's own serializers wrote, against what Confluent's own deserializers read."""
+
+import datetime
+import importlib
+import json
+import random
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import json_format
+
+from kproxy.protocol.embedded import Content, Viewers
+from kproxy.schemas.store import Collection, Schemas, schema_of
+from kproxy.schemas.viewer import make_viewers
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "country", "type": ["null", "string"], "default": None},
+        {"name": "number", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "map", "values": "double"}}},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 4}},
+        {"name": "parent", "type": ["null", "Order"], "default": None},
+    ],
+}
+PROTO = """
+syntax = "proto3";
+package shop;
+import "money.proto";
+import "google/protobuf/timestamp.proto";
+message Other { int32 x = 1; }
+message Order {
+  enum State { NEW = 0; PAID = 1; }
+  message Line { string sku = 1; sint32 count = 2; }
+  uint64 id = 1;
+  repeated Line lines = 2;
+  shop.Money price = 3;
+  google.protobuf.Timestamp at = 4;
+  oneof contact { string email = 5; fixed32 phone = 6; }
+  map<string, double> weights = 7;
+  State state = 8;
+  bytes hash = 9;
+  optional bool gift = 10;
+}
+"""
+MONEY = 'syntax = "proto3"; package shop; message Money { string currency = 1; int64 units = 2; }'
+
+
+def order(chance: random.Random, depth: int = 0) -> dict[str, Any]:
+    return {
+        "id": chance.randrange(-(2**63), 2**63),
+        "amount": Decimal(chance.randrange(-(10**11), 10**11)) / 100,
+        "at": datetime.datetime.fromtimestamp(chance.randrange(2 * 10**9), datetime.UTC),
+        "day": datetime.date.fromordinal(chance.randrange(700_000, 750_000)),
+        "country": chance.choice([None, "DE", "Ελλάδα"]),
+        "number": str(UUID(int=chance.getrandbits(128))),
+        "state": chance.choice(["NEW", "PAID"]),
+        "lines": [{"a": chance.random(), "ü": -1e300} for _ in range(chance.randrange(4))],
+        "hash": chance.randbytes(4),
+        "parent": order(chance, depth + 1) if depth < 3 and chance.random() < 0.5 else None,
+    }
+
+
+def as_json(value: Any) -> Any:
+    """What the deserializer returned, as JSON has it; written for this test."""
+    if isinstance(value, dict):
+        return {name: as_json(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [as_json(inner) for inner in value]
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return __import__("base64").b64encode(value).decode()
+    return str(value) if isinstance(value, Decimal | UUID | datetime.date) else value
+
+
+@pytest.fixture
+def registry() -> SchemaRegistryClient:
+    return SchemaRegistryClient.new_client({"url": "mock://registry"})
+
+
+def viewers_of(registry: SchemaRegistryClient, *subjects: str) -> Viewers:
+    """Viewers that know what the registry has of some subjects."""
+    collection = Collection("a registry")
+    for subject in subjects:
+        latest = registry.get_latest_version(subject)
+        references = [
+            {"name": one.name, "subject": one.subject, "version": one.version} for one in latest.schema.references or ()
+        ]
+        fields = {"schema": latest.schema.schema_str, "schemaType": latest.schema.schema_type, "references": references}
+        collection.add(schema_of(fields, id=latest.schema_id, subject=subject, version=latest.version))
+        if latest.guid:
+            collection.add(schema_of(fields, id=latest.guid, subject=subject, version=latest.version))
+    return make_viewers(Schemas([collection]))
+
+
+def shown(viewers: Viewers, data: bytes, *headers: tuple[str, bytes | None]) -> dict[str, Any]:
+    view = viewers.view(data, Content("orders", "value", headers))
+    assert view is not None
+    assert viewers.faults == {}
+    result: dict[str, Any] = json.loads(json.dumps(view))["schema"]
+    return result
+
+
+def test_avro(registry: SchemaRegistryClient) -> None:
+    write = AvroSerializer(registry, json.dumps(ORDER))
+    read = AvroDeserializer(registry)
+    context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(7)
+    written = [write(order(chance), context) for _ in range(200)]
+    viewers = viewers_of(registry, "orders-value")
+    for data in written:
+        view = shown(viewers, data)
+        assert (view["framing"], view["subject"], view["type"]) == ("confluent", "orders-value", "AVRO")
+        assert view["value"] == as_json(read(data, context))
+
+
+def test_json_schema(registry: SchemaRegistryClient) -> None:
+    schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
+    write = JSONSerializer(json.dumps(schema), registry)
+    data = write({"id": 7, "note": "ü"}, SerializationContext("orders", MessageField.VALUE))
+    assert shown(viewers_of(registry, "orders-value"), data)["value"] == {"id": 7, "note": "ü"}
+
+
+@pytest.fixture
+def generated(tmp_path: Path) -> Any:
+    """The module that protoc makes of PROTO."""
+    (tmp_path / "money.proto").write_text(MONEY)
+    (tmp_path / "order.proto").write_text(PROTO)
+    words = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"-I{tmp_path}",
+        f"--python_out={tmp_path}",
+        "money.proto",
+        "order.proto",
+    ]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        yield importlib.import_module("order_pb2")
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+def test_protobuf(registry: SchemaRegistryClient, generated: Any) -> None:
+    sent = generated.Order(id=2**63, email="a@b", hash=b"\xff\x00", weights={"k": 1.5}, state=1, gift=False)
+    sent.lines.add(sku="s", count=-3)
+    sent.price.currency, sent.price.units = "EUR", -(2**40)
+    sent.at.FromJsonString("2026-11-27T01:02:03.5Z")
+    context = SerializationContext("orders", MessageField.VALUE)
+    viewers = None
+    for message in (sent, generated.Order(), generated.Order.Line(sku="nested"), generated.Other(x=5)):
+        write = ProtobufSerializer(type(message), registry, {"use.deprecated.format": False})
+        data = write(message, context)
+        viewers = viewers or viewers_of(registry, "orders-value", "money.proto")
+        expected = json_format.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+        for holder in (expected, expected.get("price", {})):  # Protobuf's JSON writes 64-bit integers as text
+            holder.update({name: int(holder[name]) for name in ("id", "units") if name in holder})
+        assert shown(viewers, data)["value"] == expected
+
+
+def test_protobuf_as_text() -> None:
+    collection = Collection("files")
+    references = [{"name": "money.proto", "subject": "money", "version": 1}]
+    collection.add(schema_of({"schema": MONEY, "schemaType": "PROTOBUF"}, subject="money", version=1))
+    collection.add(schema_of({"schema": PROTO, "schemaType": "PROTOBUF", "references": references}, id=5))
+    viewers, header = make_viewers(Schemas([collection])), bytes.fromhex("0000000005")
+    line = header + bytes.fromhex("040200") + b"\x0a\x01z\x10\x05"  # two indexes, 1 and 0: Order.Line; sint32 -3
+    assert shown(viewers, line)["value"] == {"sku": "z", "count": -3}
+    view = shown(viewers, header + bytes.fromhex("0202") + b"\x0a\x01z")  # Order, whose field 1 is a number
+    assert view["problem"] == "the payload does not fit the schema: field 1 (id) is of another type"
+
+
+def test_a_guid_in_the_headers(registry: SchemaRegistryClient) -> None:
+    write = AvroSerializer(registry, json.dumps(ORDER), conf={"schema.id.serializer": header_schema_id_serializer})
+    headers: list[tuple[str, bytes | None]] = []
+    context = SerializationContext("orders", MessageField.VALUE, headers)
+    value = order(random.Random(3))
+    data = write(value, context)
+    assert [name for name, _ in headers] == ["__value_schema_id"]
+    assert shown(viewers_of(registry, "orders-value"), data, *headers)["value"] == as_json(value)

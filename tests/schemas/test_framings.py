@@ -1,0 +1,60 @@
+"""Framings, as the documents of their makers write them."""
+
+import zlib
+from uuid import UUID
+
+import pytest
+
+from kproxy.schemas.framings import Framed, Framing, find_framing, message_indexes
+
+GUID = UUID("0f8fad5b-d9cb-469f-a165-70867728950e")
+
+
+@pytest.mark.parametrize(
+    ("data", "framed"),
+    [
+        (b"\0\0\0\0\x0cabc", Framed(Framing.CONFLUENT, 12, b"abc", has_indexes=True)),
+        (b"\0" + (2**40).to_bytes(8, "big") + b"abc", Framed(Framing.CONFLUENT, 256, b"\0\0\0\0abc", has_indexes=True)),
+        (b"\0" + (7).to_bytes(8, "big") + b"abc", Framed(Framing.APICURIO, 7, b"abc")),
+        (b"\3\0" + GUID.bytes + b"abc", Framed(Framing.GLUE, str(GUID), b"abc")),
+        (b"\3\5" + GUID.bytes + zlib.compress(b"abc"), Framed(Framing.GLUE, str(GUID), b"abc")),
+        (b"\xc3\x01" + bytes(range(8)) + b"abc", Framed(Framing.AVRO, "0001020304050607", b"abc")),
+        (b"\3\5" + GUID.bytes + b"not zlib", None),
+        (b"\0\xff\xff\xff\xffabc", None),  # a negative id
+        (bytes(9), None),  # the number zero, not an id
+        (b"\0\0\0", None),
+        (b"", None),
+        (b'{"a": 1}', None),
+    ],
+)
+def test_in_the_payload(data: bytes, framed: Framed | None) -> None:
+    assert find_framing(data) == framed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "framed"),
+    [
+        ("__value_schema_id", b"\1" + GUID.bytes, Framed(Framing.CONFLUENT, str(GUID), b"abc")),
+        (
+            "__value_schema_id",
+            b"\1" + GUID.bytes + b"\0",
+            Framed(Framing.CONFLUENT, str(GUID), b"\0abc", has_indexes=True),
+        ),
+        ("__value_schema_id", b"\0\0\0\0\5", Framed(Framing.CONFLUENT, 5, b"abc")),
+        ("apicurio.value.globalId", (9).to_bytes(8, "big"), Framed(Framing.APICURIO, 9, b"abc")),
+        ("content-type", b"avro/binary+0123abcd", Framed(Framing.AZURE, "0123abcd", b"abc")),
+        ("__key_schema_id", b"\0\0\0\0\5", None),  # of the key, not of the value
+        ("__value_schema_id", b"\2", None),
+        ("__value_schema_id", None, None),
+    ],
+)
+def test_in_a_header(name: str, value: bytes | None, framed: Framed | None) -> None:
+    assert find_framing(b"abc", "value", [("trace", b"1"), (name, value)]) == framed
+
+
+def test_message_indexes() -> None:
+    assert message_indexes(b"\0abc") == ((0,), 1)
+    assert message_indexes(b"\x04\x02\x00abc") == ((1, 0), 3)
+    for damaged in (b"", b"\x80", b"\x01", b"\xff\xff\xff\xff\xff\xff", b"\x7e" + b"\0" * 10):
+        with pytest.raises(ValueError):
+            message_indexes(damaged)

@@ -1,0 +1,93 @@
+"""A real registry, Apicurio's: what we read with its schemas is what Confluent's deserializer reads."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kproxy.protocol.embedded import Content
+from kproxy.schemas.settings import SchemaSources
+from kproxy.schemas.viewer import make_viewers
+from tests.conftest import Require
+from tests.schemas.test_confluent import ORDER, as_json, order
+from tests.support.kafka.jars import folder_of
+from tests.support.kafka.processes import eventually, spawn, stop
+from tests.support.ports import free_ports
+
+pytestmark = pytest.mark.slow
+RELEASE = "2.6.13.Final"
+ARTIFACT = f"io.apicurio:apicurio-registry-app:{RELEASE}:tar.gz:all"
+
+
+def registry_folder() -> Path:
+    """Where Apicurio's registry is, fetched by Maven once."""
+    kept = folder_of(f"apicurio-{RELEASE}")
+    if not kept.is_dir():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+            words = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={name}"]
+            subprocess.run(words, check=True, timeout=300, stdin=subprocess.DEVNULL)
+            with tarfile.open(next(Path(name).glob("*.tar.gz"))) as archive:
+                archive.extractall(Path(name) / "registry", filter="data")
+            (Path(name) / "registry").rename(kept)
+    return kept
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Iterator[str]:
+    require("java", shutil.which("java") and shutil.which("mvn"), "a registry needs java and mvn")
+    port, folder = free_ports(), registry_folder()
+    runner = next(folder.glob("*-runner.jar"))
+    options = [f"-Dquarkus.http.port={port}", "-Dquarkus.http.host=127.0.0.1", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+    process = spawn(
+        ["java", *options, "-jar", os.fspath(runner)], tmp_path_factory.mktemp("registry") / "log", folder=folder
+    )
+    try:
+        url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+        eventually(
+            lambda: urllib.request.urlopen(f"{url}/subjects", timeout=5).status == 200, what="the registry answers"
+        )
+        yield url
+    finally:
+        stop(process)
+
+
+@pytest.fixture
+def registry(address: str) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": address}) as client:
+        yield client
+
+
+def test_by_id(address: str, registry: SchemaRegistryClient) -> None:
+    write, read = AvroSerializer(registry, json.dumps(ORDER)), AvroDeserializer(registry)
+    context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(5)
+    viewers = make_viewers(SchemaSources(registries=(address,)).open())
+    for _ in range(50):
+        data = write(order(chance), context)
+        view = viewers.view(data, Content("orders"))
+        assert view is not None
+        assert view["schema"]["value"] == as_json(read(data, context))
+        assert (view["schema"]["subject"], view["schema"]["version"]) == ("orders-value", 1)
+
+
+def test_with_references(address: str, registry: SchemaRegistryClient) -> None:
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "units", "type": "long"}]}
+    bill = {"type": "record", "name": "Bill", "namespace": "shop", "fields": [{"name": "total", "type": "shop.Money"}]}
+    registry.register_schema("money", Schema(json.dumps(money), "AVRO"))
+    references = [SchemaReference("shop.Money", "money", 1)]
+    write = AvroSerializer(registry, Schema(json.dumps(bill), "AVRO", references))
+    data = write({"total": {"units": 7}}, SerializationContext("bills", MessageField.VALUE))
+    view = make_viewers(SchemaSources(registries=(address,)).open()).view(data, Content("bills"))
+    assert view is not None
+    assert view["schema"]["value"] == {"total": {"units": 7}}
