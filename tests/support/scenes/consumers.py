@@ -243,5 +243,6 @@ def _(tables: Rows, bad: bool) -> None:
 @scene("unanswered_requests", requests=5, connections=1, closed_by_broker=1)
 def _(tables: Rows, bad: bool) -> None:
     client = tables.client("orders", closed="reset", closed_by="broker" if bad else "client")
+    client.ask(-1, ApiKey.PRODUCE)
     for number in range(5):
         client.ask(number, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")

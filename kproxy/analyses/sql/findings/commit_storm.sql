@@ -7,7 +7,7 @@ meaning: >
   coordinator and its log; other groups on that broker feel it. Commits that repeat an offset do nothing at all.
 columns:
   group_id: ""
-  commits: OffsetCommit requests
+  commits: OffsetCommit requests that were not refused
   commits_in_busiest_minute: OffsetCommit requests in the minute with the most
   repeated_percent: percent of the committed offsets that had been committed before
 action: Raise auto.commit.interval.ms, or commit in the application by time and not by record; skip the commit when nothing was read.
@@ -45,7 +45,7 @@ WITH steps AS (
         min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(example_of(at_us, connection_id, exchange)) AS example
     FROM client_exchanges
-    WHERE api_key = 8
+    WHERE api_key = 8 AND len(error_codes) = 0
     GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us // 60000000
 )
 SELECT m.*, r.repeated_percent

@@ -1,7 +1,7 @@
 /*
 id: deprecated_versions
 title: Clients that speak versions which newer brokers refuse
-severity: warning
+severity: notice
 meaning: >
   Kafka 4.0 dropped old versions of its APIs (KIP-896). These clients asked for some of them although the broker offered more, or do
   not negotiate versions, or their library has no others: they stop working when the brokers are upgraded. Left out are

@@ -1,7 +1,7 @@
 /*
 id: old_message_format
 title: Producers that write the message formats of before Kafka 0.11
-severity: warning
+severity: notice
 meaning: >
   Records are written in message format 0 or 1. They have no headers, no idempotence and no transactions, cost the broker a conversion,
   and brokers of Kafka 4 do not take them (KIP-724).

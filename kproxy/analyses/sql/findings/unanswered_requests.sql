@@ -6,7 +6,7 @@ meaning: >
   Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on working on
   others: either the broker stood still and the client gave up after request.timeout.ms, or something cut the connection. Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
-  that the broker closed when they had sent no more than ApiVersions, SASL and Metadata: see reconnect_loop.
+  that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop.
 columns:
   broker: ""
   requests: requests without an answer
@@ -42,7 +42,9 @@ WITH unanswered AS (
     SELECT connection_id, exchange
     FROM unanswered
     WHERE closed_by = 'broker'
-        AND connection_id IN (SELECT connection_id FROM exchanges WHERE api_key NOT IN (3, 17, 18, 36))
+        AND connection_id IN (
+            SELECT connection_id FROM exchanges
+            WHERE api_key NOT IN (3, 17, 18, 36) AND (response_at IS NOT NULL OR NOT expects_response))
     UNION
     SELECT u.connection_id, u.exchange
     FROM unanswered AS u
