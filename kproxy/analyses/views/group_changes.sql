@@ -8,15 +8,23 @@ stored: true
 */
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed
+), stays AS (
+  -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there
+  SELECT s.*, CASE WHEN NOT EXISTS (
+      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
+        AND epoch_us(coalesce(l.request_at, l.seen_at)) >= s.first_micros) THEN s.last_micros + 5500000 END AS there_until_micros
+  FROM group_spells s
 ), members_before AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
-  WHERE s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+  FROM generations g JOIN stays s ON s.group_key = g.group_key
+  WHERE s.first_generation <= g.previous_generation AND (s.last_generation >= g.previous_generation
+      OR (g.group_type <> 'classic' AND s.there_until_micros >= g.previous_micros))
     AND s.first_micros < g.formed_micros
 ), members_after AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
-  WHERE s.first_generation <= g.generation AND s.last_generation >= g.generation
+  FROM generations g JOIN stays s ON s.group_key = g.group_key
+  WHERE s.first_generation <= g.generation AND (s.last_generation >= g.generation
+      OR (g.group_type <> 'classic' AND s.there_until_micros >= g.formed_micros))
 ), members AS (
   SELECT group_key, member_id, max(group_instance_id) AS group_instance_id, max(client_id) AS client_id
   FROM keyed_group_events WHERE event IN ('join', 'sync', 'heartbeat') AND member_id <> '' GROUP BY group_key, member_id
