@@ -23,6 +23,7 @@ from libc.stdint cimport int64_t
 
 from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
 from kproxy.protocol.found cimport Found, NamedPartition
+from kproxy.protocol.object_codec cimport decode as decode_object
 from kproxy.protocol.program cimport Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_PARTITION, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID
 
 from kproxy.errors import DecodeError
@@ -143,10 +144,11 @@ cdef class Frame:
 
     def decode(self) -> Any:
         """As ``body``, for a frame that has a message; raises DecodeError, also for a cut frame."""
-        try:
-            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
-        except DecodeError:
-            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
+        cdef Program program = self.layout_program()
+        decoded = decode_object(program, self.data, self.body_start, self.trailing)
+        if program.release != (<Program>self.message.programs(self.body_version)[0]).release:
+            decoded.layout = program.release
+        return decoded
 
     cdef Program layout_program(self):
         """Return the layout of the body, or of its beginning if it is cut. Needs a message; raises DecodeError."""

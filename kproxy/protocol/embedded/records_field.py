@@ -36,7 +36,7 @@ from kproxy.protocol.records import (
     open_batches,
     read_batches,
 )
-from kproxy.protocol.records.batches import headers_json
+from kproxy.protocol.records.batches import headers_json, read_usual
 from kproxy.protocol.records.objects import read_objects
 
 MOST_BATCHES = 1_000  # headers shown for one field
@@ -64,11 +64,15 @@ def open_records(
         unaligned: the field may begin inside a batch (FetchSnapshot).
         viewers: decode the records of ordinary topics with these.
     """
-    batches = read_batches(data, unaligned=unaligned)
-    aligned = data[batches.skipped_start :] if batches.skipped_start else data
     opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
     opened["partition"] = partition
-    opened["count"] = count_records(aligned)
+    if viewers is None and not unaligned and topic not in INTERNAL_TOPICS:
+        usual = read_usual(data, MOST_BATCHES)
+        if usual is not None:
+            opened["count"], opened["batches"] = usual[0], msgspec.Raw(usual[1])
+            return opened
+    batches = read_batches(data, unaligned=unaligned)
+    opened["count"] = count_records(data[batches.skipped_start :] if batches.skipped_start else data)
     opened["batches"] = msgspec.Raw(headers_json(batches, MOST_BATCHES))
     if len(batches) > MOST_BATCHES:
         opened["batchesLeftOut"] = len(batches) - MOST_BATCHES

@@ -274,25 +274,59 @@ def headers_json(batches: Iterable[Batch], Py_ssize_t most) -> bytes:
     cdef Batch batch
     memset(&out, 0, sizeof(Buffer))
     try:
-        put8(&out, b"[")
         for batch in batches:
             if most <= 0:
                 break
-            if out.size > 1:
-                put8(&out, b",")
             put_header(&out, batch)
             most -= 1
-        put8(&out, b"]")
-        return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+        return finish_array(&out)
     finally:
         free(out.data)
+
+
+def read_usual(bytes data not None, Py_ssize_t most) -> tuple[int, bytes] | None:
+    """Return the number of records and ``headers_json`` of a field, from one walk; None if anything in it is unusual.
+
+    Usual are at most *most* complete batches of magic 2 with records of clients, and nothing behind them.
+    """
+    cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t position = 0
+    cdef Py_ssize_t size
+    cdef int magic = 0
+    cdef int64_t count = 0
+    cdef Batch batch = Batch.__new__(Batch)
+    cdef Buffer out
+    memset(&out, 0, sizeof(Buffer))
+    try:
+        while position < end:
+            size = whole_batch(base + position, end - position, &magic)
+            if size == 0 or magic < 2 or most <= 0 or be16(base + position + COVERED_AT_2) & CONTROL:
+                return None
+            fill(batch, data, position, size, magic)
+            put_header(&out, batch)
+            count += max(0, <int32_t>be32(batch.at + 57))
+            position += size
+            most -= 1
+        return count, finish_array(&out)
+    finally:
+        free(out.data)
+
+
+cdef bytes finish_array(Buffer *out):
+    """Return the objects in *out*, each with a comma before it, as a JSON array."""
+    if not out.size:
+        return b"[]"
+    out.data[0] = b"["
+    put8(out, b"]")
+    return PyBytes_FromStringAndSize(<char *>out.data, out.size)
 
 
 cdef int put_header(Buffer *out, Batch batch) except -1:
     cdef const uint8_t *at = batch.at
     cdef int codec = codec_of(at, batch.magic)
     cdef bint is_wrapper = batch.magic < 2 and codec != 0
-    put_word(out, b'{"baseOffset":null' if is_wrapper else b'{"baseOffset":')
+    put_word(out, b',{"baseOffset":null' if is_wrapper else b',{"baseOffset":')
     if not is_wrapper:
         put_int(out, <int64_t>be64(at))
     put_field(out, b',"lastOffset":', batch.last_offset)
