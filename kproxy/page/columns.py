@@ -14,7 +14,7 @@ from kproxy.protocol.vocabulary import VOCABULARY, Scope, fields_in
 Type: TypeAlias = Literal["integer", "number", "text", "truth", "texts", "time"]
 CONTRACT = {column.name: column for column in EXCHANGES.columns}
 ADDED = {  # columns of the page that the contract does not have, with their types in SQL
-    **{"number": "BIGINT", "connection": "BIGINT", "client": "VARCHAR", "broker": "VARCHAR"},
+    **{"number": "BIGINT", "connection": "BIGINT", "client": "VARCHAR"},
     **{"request_ns": "BIGINT", "response_ns": "BIGINT"},
     **{"principal": "VARCHAR", "mechanism": "VARCHAR", "software": "VARCHAR", "software_version": "VARCHAR"},
 }

@@ -260,7 +260,6 @@ class RowOutput(TableOutput):
                     number,
                     event.connection.number,
                     event.connection.client,
-                    event.connection.broker,
                     None if event.request is None else event.request.started_at,
                     None if event.response is None else event.response.ended_at,
                     self._entities.principal(event, login_of(event), bodies),

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 MEMORY = "192MB"  # that DuckDB may use; the analyses may use as much again
-ENDS = frozenset(ADDED.keys() - {"number", "request_ns", "response_ns"})  # columns that only the table connections has
+# What each connection has; older tables of exchanges have no column broker
+ENDS = frozenset(ADDED.keys() - {"number", "request_ns", "response_ns"}) | {"broker"}
 TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
     "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",

@@ -153,4 +153,4 @@ def test_tables_and_columns_say_what_they_mean(sql: Sql) -> None:
     described = sql(ORDERS, "describe offsets;")[1].splitlines()
     assert described[0].split() == ["column_name", "column_type", "meaning"]
     assert [line.split()[0] for line in described[1:]] == [column.name for column in TABLES["offsets"].columns]
-    assert described[4].endswith("offset in the response to ListOffsets, -1 for none")
+    assert described[5].endswith("offset in the response to ListOffsets, -1 for none")

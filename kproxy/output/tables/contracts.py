@@ -131,6 +131,7 @@ EXCHANGES = Table(
     "a request and its response; either may be missing",
     _columns("""
         connection_id            string!   connections.connection_id
+        broker                   string    address and port of the broker: connections.broker_address and broker_port
         exchange                 int64!    number of the exchange in its connection, from 1, in the order of completion
         request_at               time      first byte of the request
         response_at              time      last byte of the response
@@ -214,6 +215,7 @@ RECORD_BATCHES = Table(
     "as a batch, also one that wraps compressed messages; trailing bytes that are no batch have a row with their error and size",
     _columns("""
         connection_id            string!   connections.connection_id
+        broker                   string    exchanges.broker
         exchange                 int64!    exchanges.exchange
         seen_at                  time      when it was sent: exchanges.request_at of produce, exchanges.response_at of fetch
         direction                string!   produce or fetch
@@ -252,6 +254,7 @@ RECORDS = Table(
     "a record of a batch that can be read and is no control batch",
     _columns("""
         connection_id     string!   connections.connection_id
+        broker            string    exchanges.broker
         exchange          int64!    exchanges.exchange
         direction         string!   produce or fetch
         topic             string    record_batches.topic
@@ -272,6 +275,7 @@ OFFSETS = Table(
     "an offset of one partition in an exchange",
     _columns("""
         connection_id       string!  connections.connection_id
+        broker              string   exchanges.broker
         exchange            int64!   exchanges.exchange
         seen_at             time     when it was known: exchanges.response_at; without a response, exchanges.request_at
         kind                string!  fetch: where a Fetch continues to read; commit: offset in OffsetCommit or
@@ -300,6 +304,7 @@ GROUP_EVENTS = Table(
     "of the leader has one more row for each member",
     _columns("""
         connection_id          string!  connections.connection_id
+        broker                 string   exchanges.broker
         exchange               int64!   exchanges.exchange
         request_at             time     exchanges.request_at
         seen_at                time     when it was known: exchanges.response_at; without a response, exchanges.request_at
@@ -359,6 +364,7 @@ TOPIC_ACTIVITY = Table(
         partition        int32!   number of the partition
         client_id        string   exchanges.client_id
         connection_id    string!  connections.connection_id
+        broker           string   exchanges.broker
         direction        string!  produce or fetch
         exchanges        int64!   exchanges with records for the partition
         batches          int64!   number of record batches
@@ -374,6 +380,7 @@ ERRORS = Table(
     "an error code of a resource anywhere in a response; the same code for another partition has its own row",
     _columns("""
         connection_id  string!  connections.connection_id
+        broker         string   exchanges.broker
         exchange       int64!   exchanges.exchange
         seen_at        time     exchanges.response_at
         api_key        int16    exchanges.api_key

@@ -23,7 +23,7 @@ MOST_PROTOCOLS = 100  # as in exchanges.protocols
 GROUP_KEY = 0  # CoordinatorType
 NO_GENERATION = -1
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
-COLUMNS = tuple(column.name for column in GROUP_EVENTS.columns)[2:]  # behind connection_id and exchange
+COLUMNS = tuple(column.name for column in GROUP_EVENTS.columns)[3:]  # behind connection_id, broker and exchange
 KNOWN = frozenset(COLUMNS)
 
 

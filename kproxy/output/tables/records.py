@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 def record_columns(
-    connection_id: str, exchange: int, field: RecordsField, batches: Batches
+    connection_id: str, broker: str | None, exchange: int, field: RecordsField, batches: Batches
 ) -> tuple["pyarrow.RecordBatch", dict[int, str]]:
     """Return the records of a field as rows of the table, and what could not be read, by the position of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -29,7 +29,8 @@ def record_columns(
     records = to_arrow([batch for batch in batches if not batch.is_control], problems=unread)
     count = records.num_rows
     schema = schema_of(RECORDS)
-    same: tuple[Any, ...] = (connection_id, exchange, field.direction, field.topic, field.topic_id, field.partition)
+    of_field = field.direction, field.topic, field.topic_id, field.partition
+    same: tuple[Any, ...] = (connection_id, broker, exchange, *of_field)
     columns = [_repeated(value, schema.field(number).type, count) for number, value in enumerate(same)]
     columns += [
         records["offset"],

@@ -46,7 +46,7 @@ MOST_HELD = 200_000  # keys of topic_activity that all connections together may 
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef int64_t LARGEST = 1 << 53  # records counted for one field at most, as a header may claim any number
 cdef tuple NO_RECORDS = (None, None, None)
-cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
+cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 4  # in a row from direction on
 cdef int64_t MINUTE_US = 60_000_000
 
 
@@ -70,12 +70,14 @@ cdef class Activity:
     """
 
     cdef readonly str connection_id
+    cdef readonly str broker
     cdef dict _counts  # minute, topic, id, partition, client id, direction -> Count
     cdef bint _has_newest
     cdef int64_t _newest  # minute
 
-    def __init__(self, str connection_id not None):
+    def __init__(self, str connection_id not None, str broker):
         self.connection_id = connection_id
+        self.broker = broker
         self._counts = {}
 
     cdef Py_ssize_t add(
@@ -119,7 +121,7 @@ cdef class Activity:
         cdef Count count
         for key, count in self._counts.items():
             minute, topic, topic_id, partition, client_id, direction = key
-            rows.put((minute, topic, topic_id, partition, client_id, self.connection_id, direction))
+            rows.put((minute, topic, topic_id, partition, client_id, self.connection_id, self.broker, direction))
             rows.put((count.exchanges, count.batches, count.records, count.size, count.refused))
             rows.end()
         self._counts.clear()
@@ -194,6 +196,10 @@ cdef class ConnectionTotals:
         if client_id is not None and client_id not in self.client_ids and len(self.client_ids) < MOST_CLIENT_IDS:
             self.client_ids[client_id] = None
         return self.exchanges
+
+    cdef str broker(self):
+        """Return the address and port of the broker; None before one is chosen."""
+        return self.connection.broker or None
 
     cdef int add_times(self, int64_t first, int64_t last) except -1:
         if not self.has_times or first < self.first_seen_at:
@@ -391,7 +397,7 @@ cdef class Tables:
         fields = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if fields is None else self._add_records(totals, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
-        self._exchanges.put((totals.connection_id,))
+        self._exchanges.put((totals.connection_id, totals.broker()))
         self._exchanges.put(row)
         self._exchanges.put(counts)
         if self._bodies:
@@ -400,9 +406,10 @@ cdef class Tables:
         return 0
 
     cdef int _put(self, Rows rows, ConnectionTotals totals, int64_t number, found) except -1:
-        """Add rows that begin behind connection_id and exchange."""
+        """Add rows that begin behind connection_id, broker and exchange."""
+        broker = totals.broker()
         for row in found:
-            rows.put((totals.connection_id, number))
+            rows.put((totals.connection_id, broker, number))
             rows.put(row)
             rows.end()
         return 0
@@ -410,6 +417,7 @@ cdef class Tables:
     cdef tuple _add_records(self, ConnectionTotals totals, int64_t number, Exchange exchange, list fields):
         """Add rows of record_batches, records and topic_activity; return the numbers of batches, records and bytes."""
         cdef str connection_id = totals.connection_id
+        cdef str broker = totals.broker()
         cdef int64_t batches = 0
         cdef int64_t size = 0
         cdef int64_t count
@@ -422,7 +430,7 @@ cdef class Tables:
                 found = field.batches()
                 problems = None
                 if self._records and found:
-                    columns, problems = record_columns(connection_id, number, field, found)
+                    columns, problems = record_columns(connection_id, broker, number, field, found)
                     self._write(RECORDS, columns)
                 rows, count, counted = batch_rows(field, found, problems), len(found), 0
                 for row in rows:
@@ -433,7 +441,7 @@ cdef class Tables:
             size += len(field.data)
             records += counted
             for row in rows:
-                self._batches.put((connection_id, number, at))
+                self._batches.put((connection_id, broker, number, at))
                 self._batches.put(row)
                 self._batches.end()
             if field.data:
@@ -447,7 +455,7 @@ cdef class Tables:
         cdef Activity activity = totals.activity
         cdef Py_ssize_t before
         if activity is None:
-            activity = totals.activity = Activity(totals.connection_id)
+            activity = totals.activity = Activity(totals.connection_id, totals.broker())
         before = activity.held()
         self._held += activity.add(self._activity, number, exchange.client_id, at, field, batches, records) - before
         if self._held > MOST_HELD:

@@ -338,9 +338,11 @@ class LiveRows:
         connection, request, response = exchange.connection, exchange.request, exchange.response
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at
-        ends = connection.number, connection.client, connection.broker
         self._added.append(
-            (number, *ends, request_ns, response_ns, self._principal(exchange), *client_facts(connection))
+            (
+                *(number, connection.number, connection.client, request_ns, response_ns),
+                *(self._principal(exchange), *client_facts(connection)),
+            )
         )
         self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)

@@ -99,7 +99,7 @@ def rows_of(name: str, version: int, request: dict[str, Any], response: dict[str
         for side, fields in ((f"{name}Request", request), (f"{name}Response", response))
     )
     exchange = Exchange(Connection(1, "10.0.0.1:1000", "10.0.0.2:9092"), 0)
-    columns = [column.name for column in GROUP_EVENTS.columns[2:]]
+    columns = [column.name for column in GROUP_EVENTS.columns[3:]]
     return [dict(zip(columns, row, strict=True)) for row in group_event_rows(exchange, asked, answered)]
 
 

@@ -53,7 +53,7 @@ def test_any_bytes_give_columns() -> None:
     for _ in range(400):
         data = damaged(chance, bytes.fromhex(chance.choice(lines)["hex"]))
         field = field_of(data)
-        columns, problems = record_columns("c", 1, field, field.batches())
+        columns, problems = record_columns("c", "b:9092", 1, field, field.batches())
         columns.validate(full=True)
         expected = [record for batch in read_records(data) if not batch.is_control for record in batch.records]
         assert columns.num_rows == len(expected)

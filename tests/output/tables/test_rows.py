@@ -128,14 +128,14 @@ def row_of(exchange: Exchange) -> dict[str, Any]:
     request, response = read_body(exchange.request)[0], read_body(exchange.response)[0]
     found = gather_bodies(exchange, request, response)
     row = exchange_row(1, exchange, found, top_fields(request, response), None)
-    return dict(zip(NAMES[1:], row, strict=False))
+    return dict(zip(NAMES[2:], row, strict=False))
 
 
 def test_columns_stand_in_the_order_of_the_contract() -> None:
     start = NAMES.index("member_id")
     assert NAMES[start : start + len(TOP_FIELDS)] == [column for column, _, _ in TOP_FIELDS]
     row = exchange_row(1, Exchange(Connection(1, "a:1", "b:2"), 0), *_nothing(), None)
-    assert len(row) + 1 == NAMES.index("record_batches")
+    assert len(row) + 2 == NAMES.index("record_batches")
 
 
 def _nothing() -> tuple[Any, Any]:
@@ -214,7 +214,7 @@ def test_topics_under_any_name() -> None:
             assert known <= set(row_of(exchange)["topics"]), (exchange.api_key, exchange.api_version)
 
 
-BATCH_COLUMNS = [column.name for column in RECORD_BATCHES.columns][3:]
+BATCH_COLUMNS = [column.name for column in RECORD_BATCHES.columns][4:]
 
 
 def rows_of(data: bytes, appended: int | None = None) -> list[dict[str, object]]:
