@@ -9,7 +9,7 @@ WITH seen AS (
   SELECT c.connection_id, c.capture, k.cluster, epoch_us(c.first_seen_at) AS first_us, epoch_us(c.last_seen_at) AS last_us
   FROM connections c
   JOIN connection_clusters k ON k.connection_id = c.connection_id
-  WHERE c.first_seen_at IS NOT NULL
+  WHERE c.first_seen_at IS NOT NULL AND (c.not_kafka IS NULL OR c.requests > 0)
 ), marked AS (
   SELECT *, CASE WHEN first_us > 900000000 + max(last_us) OVER (
     PARTITION BY capture, cluster ORDER BY first_us, last_us, connection_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS begins

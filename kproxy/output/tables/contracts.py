@@ -89,7 +89,7 @@ CONNECTIONS = Table(
         client_port              int32!    port of the client
         broker_address           string!   address of the other side
         broker_port              int32!    port of the broker
-        first_seen_at            time      first byte of the first frame
+        first_seen_at            time      first byte of the first frame; without frames, when the protocol was recognised
                                            log: of a response without request: its last byte
         last_seen_at             time      last byte of the last frame
                                            log: of a request without response: its first byte

@@ -175,6 +175,8 @@ cdef class ConnectionTotals:
             self.bad_frames += 1
         elif isinstance(event, NotKafka):
             self.not_kafka = event.kind
+            if not self.has_times:
+                self.add_times(event.at, event.at)
         elif isinstance(event, SaslToken) or type(event) is Event:  # the latter: a live connection has begun
             self.add_times(event.at, event.at)
 

@@ -2,7 +2,7 @@
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows
+from tests.support.scenes.rows import Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -65,6 +65,33 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number, ApiKey.PRODUCE, unanswered="closed")
 
 
+@scene("reconnect_loop", client_id="app", connections=3, cause="clear text to a TLS listener", severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(
+        3
+    ):  # the other was refused by a broker that speaks TLS with it, so that what was said is unknown
+        tls = None if bad else "TLS 1.3"
+        client = tables.client("app", not_kafka="tls", tls_version=tls, closed_by="broker")
+        client.ask(number, ApiKey.API_VERSIONS, unanswered="closed")
+
+
+@scene("reconnect_loop", client_address="10.0.0.7", connections=3, cause="TLS to a listener of clear text")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app", tls_version=None if bad else "TLS 1.3").ask(0, ApiKey.METADATA)
+    for number in range(3):
+        at = moment(number)
+        tables.client(None, "10.0.0.7", not_kafka="tls", first_seen_at=at, last_seen_at=at)
+
+
+@scene("reconnect_loop", client_id="open", connections=3, cause="no login at a listener of SASL", closed_by_broker=3)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app", sasl_mechanism="PLAIN" if bad else None).produce(0, "jobs")
+    for number in range(3):  # the other: a broker that goes down
+        client = tables.client("open", closed_by="broker")
+        client.ask(number, ApiKey.API_VERSIONS)
+        client.ask(number + 0.1, ApiKey.METADATA, unanswered="closed")
+
+
 @scene(
     "deprecated_versions", rows=2, client_id="old", api_name="Fetch", lowest_version=2, highest_version=2, min_version=4,
     requests=3, release="4.0",
@@ -103,8 +130,8 @@ def _(tables: Rows, bad: bool) -> None:
             client.ask(1, ApiKey.METADATA)
 
 
-@scene("not_kafka", client_address="10.0.0.7", not_kafka="tls", connections=3, broker="10.0.0.9:9092")
+@scene("not_kafka", client_address="10.0.0.7", not_kafka="http", connections=3, broker="10.0.0.9:9092")
 def _(tables: Rows, bad: bool) -> None:
     tables.client("app").ask(0, ApiKey.METADATA)
     for _number in range(3):  # the healthy one is none of Kafka's business: nobody speaks Kafka to that port
-        tables.client(None, "10.0.0.7", not_kafka="tls", broker_port=9092 if bad else 443)
+        tables.client(None, "10.0.0.7", not_kafka="http", broker_port=9092 if bad else 443)

@@ -3,19 +3,19 @@ id: not_kafka
 title: Connections to a Kafka port that do not speak Kafka
 severity: notice
 meaning: >
-  Clients spoke TLS, HTTP or something else to a port where others speak Kafka in the clear. A client with security.protocol=SSL on a PLAINTEXT
-  listener, a health check of a load balancer, or a scan.
+  Clients spoke HTTP or something else to a port where others speak Kafka in the clear: a health check of a load balancer, a scraper
+  or a scan. For TLS see reconnect_loop.
 columns:
   broker: ""
-  not_kafka: "what it looks like: tls, http, ssh, unknown"
+  not_kafka: "what it looks like: http, ssh, unknown"
   connections: ""
-action: Correct security.protocol or the port of that client; let health checks open a connection and send nothing.
-reference: https://kafka.apache.org/documentation/#producerconfigs_security.protocol
+action: Correct the port of that client; let health checks open a connection and send nothing.
+reference: https://kafka.apache.org/documentation/#brokerconfigs_listeners
 parameters:
   min_connections: {default: 3, meaning: "Fewer such connections from an address to a broker are not listed."}
-verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. Most: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its security.protocol or port."
+verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. Most: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its port."
 order: 44
-only_if: FROM connections WHERE not_kafka IS NOT NULL HAVING count(*) >= $min_connections
+only_if: FROM connections WHERE not_kafka <> 'tls' HAVING count(*) >= $min_connections
 frame:
   group_by: [client_address, broker, not_kafka]
   values:
@@ -29,4 +29,4 @@ frame:
 */
 SELECT *
 FROM client_connections
-WHERE not_kafka IS NOT NULL AND broker IN (SELECT broker FROM client_connections WHERE requests > unanswered AND tls_version IS NULL)
+WHERE not_kafka <> 'tls' AND broker IN (SELECT broker FROM client_connections WHERE requests > unanswered AND tls_version IS NULL)

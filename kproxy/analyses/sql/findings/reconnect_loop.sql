@@ -6,7 +6,13 @@ meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
   up Metadata count if there are many of them and no connection of the client did more: the addresses in it may be out of reach.
+  Three causes are certain, and three connections are enough for them: clear text answered by a TLS alert; TLS at a port where others
+  work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
+  others work only after a login. Otherwise the cause is unknown: the login, or an address that is out of reach.
 columns:
+  severity: "notice: fewer than three such connections in any ten seconds, as of a health check"
+  cause: "what the two sides do not agree on; unknown: see error_name"
+  change: what to change on the client
   user_name: ""
   sasl_mechanism: ""
   broker: ""
@@ -17,30 +23,36 @@ columns:
   closed_by_broker: such connections that the broker closed first
   connections_that_worked: other connections of the client, which did some work
 action: >
-  Look at the last exchange of the example connection and at the broker's log: wrong credentials or mechanism, a
-  listener of another security protocol, or advertised.listeners that this client cannot reach.
+  Change what the row says. Where the cause is unknown, look at the last exchange of the example connection and at the broker's
+  log: wrong credentials or mechanism, or advertised.listeners that this client cannot reach.
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
+  min_certain_connections: {default: 3, meaning: "Where the cause is certain, fewer connections are not listed."}
   min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
-verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
+verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
 order: 20
-only_if: FROM connections HAVING count(*) >= $min_connections
+only_if: FROM connections HAVING count(*) >= $min_certain_connections
 frame:
-  group_by: [client_id, client_address, broker]
+  group_by: [client_id, client_address, broker, cause]
   values:
     user_name: max(user_name)
     sasl_mechanism: max(sasl_mechanism)
+    change: max(change)
+    most_in_ten_seconds: max(most_in_ten_seconds)
     connections: CAST(sum(connections) AS BIGINT)
     connections_in_busiest_five_minutes: max(connections)
     errors: CAST(sum(errors) AS BIGINT)
     error_name: coalesce(max(error_name), 'none')
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
+  derived:
+    severity: CASE WHEN cause = 'unknown' OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
   is_summed: true
-  having: connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked
+  having: (cause <> 'unknown' AND connections >= $min_certain_connections)
+    OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
 */
 WITH worked AS (
@@ -48,33 +60,61 @@ WITH worked AS (
         -- only what the broker answered, if it has to, is work; a response without its request may be an answer to anything
         count(CASE WHEN (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) THEN 1 END) AS work,
         count(CASE WHEN api_key = 3 AND response_at IS NOT NULL THEN 1 END) > 0 AS has_metadata,
+        count(CASE WHEN api_key NOT IN (17, 18, 36) AND response_at IS NULL AND expects_response THEN 1 END) > 0 AS is_refused,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
         max(exchange) AS exchange
     FROM exchanges
     GROUP BY connection_id
-), idle AS (
-    SELECT c.*, w.error_name, w.exchange, w.has_metadata,
-        count(*) OVER (
-            PARTITION BY c.client_id, c.client_address, c.broker, w.has_metadata, c.first_seen_us // 10000000) AS in_ten_seconds
+), listeners AS ( -- what those who work speak
+    SELECT c.broker, bool_and(c.tls_version IS NULL) AS is_clear, bool_and(c.sasl_mechanism IS NOT NULL) AS has_sasl
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
+    WHERE c.responses > 0 AND c.not_kafka IS NULL AND (w.work > 0 OR w.has_metadata)
+    GROUP BY c.broker
+), causes AS (
+    SELECT c.*, w.error_name, w.exchange, coalesce(w.has_metadata, false) AS has_metadata,
+        CASE
+            WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND c.requests > 0 THEN 'clear text to a TLS listener'
+            WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND l.is_clear THEN 'TLS to a listener of clear text'
+            WHEN c.not_kafka IS NOT NULL THEN NULL
+            WHEN l.has_sasl AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused AND NOT w.has_metadata
+                THEN 'no login at a listener of SASL'
+            ELSE 'unknown'
+        END AS cause
+    FROM client_connections AS c
+    LEFT JOIN worked AS w ON w.connection_id = c.connection_id
+    LEFT JOIN listeners AS l ON l.broker = c.broker
     -- without a response, nothing is known unless the broker was seen to close
-    WHERE w.work = 0 AND (c.responses > 0 OR c.closed_by = 'broker') AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    WHERE coalesce(w.work, 0) = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+        AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
+), idle AS (
+    SELECT *,
+        count(*) OVER (
+            PARTITION BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 10000000) AS in_ten_seconds
+    FROM causes
+    WHERE cause IS NOT NULL
 ), periods AS (
-    SELECT client_id, client_address, broker, has_metadata,
+    SELECT client_id, client_address, broker, has_metadata, cause,
+        CASE cause
+            WHEN 'clear text to a TLS listener' THEN 'security.protocol to SSL or SASL_SSL, or the port'
+            WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
+            WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
+            ELSE 'its login, or advertised.listeners'
+        END AS change,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,
         max(user_name) AS user_name,
         max(error_name) AS error_name,
         count(*) AS connections,
+        max(in_ten_seconds) AS most_in_ten_seconds,
         count(error_name) AS errors,
         count(CASE WHEN closed_by = 'broker' THEN 1 END) AS closed_by_broker,
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
     WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections
-    GROUP BY client_id, client_address, broker, has_metadata, first_seen_us // 300000000
+    GROUP BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 300000000
 ), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more
     FROM client_connections AS c
