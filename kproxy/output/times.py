@@ -39,6 +39,7 @@ class Clock:
         self.local = local
         self.first_date = ""  # of the first time that was rendered: 2026-11-21
         self._second = _render_local_second if local else render_second
+        self._latest: tuple[int | None, str] = None, ""  # the second that was rendered last, and its text
 
     def start(self, at: int) -> None:
         """Take the date of *at* as the first one, unless there is one."""
@@ -48,11 +49,12 @@ class Clock:
     def render(self, at: int, digits: int = 6) -> str:
         """Render the time of day, 09:30:00.000123, with so many digits after the second; on another date, after that date."""
         second, fraction = divmod(at, SECOND)
-        text = self._second(second)
-        if not self.first_date:
+        if second != self._latest[0]:
             self.start(at)
-        clock = text[11:] if text.startswith(self.first_date) else f"{text[:10]} {text[11:]}"
-        return f"{clock}.{fraction // 10 ** (9 - digits):0{digits}d}" if digits else clock
+            text = self._second(second)
+            self._latest = second, text[11:] if text.startswith(self.first_date) else f"{text[:10]} {text[11:]}"
+        clock = self._latest[1]
+        return f"{clock}.{fraction:09d}"[: len(clock) + 1 + digits] if digits else clock
 
     def zone(self, at: int) -> str:
         """Return the zone at a time: "UTC", or "UTC+02:00, local time"."""

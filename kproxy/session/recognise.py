@@ -165,11 +165,11 @@ def looks_like_request(data: bytes) -> bool:
     Plausible means a size within bounds, a known API at a known version, and a sane client id. If the frame is complete, its
     layout must also fit the body, with a few bytes left over if the client has an id: brokers ignore bytes after a message.
     """
-    if not _has_request_header(data):
-        return False
     size = int.from_bytes(data[:4], "big")
     frame = bytes(data[4 : 4 + size])
-    return len(frame) < size or is_request(frame) or _has_little_behind(frame)
+    if len(frame) == size and SMALLEST_REQUEST <= size <= HEADER_BYTES and is_request(frame):
+        return True  # the usual case: the header was read only once
+    return _has_request_header(data) and (len(frame) < size or is_request(frame) or _has_little_behind(frame))
 
 
 def _has_request_header(data: bytes) -> bool:
