@@ -35,7 +35,8 @@ class Lines(Output):
 
     def write_lines(self, lines: bytes, event: Event | None = None) -> None:
         """Write lines that the caller has rendered, of *event* if given."""
-        lines = self._without_skipped(lines)
+        if self._to_skip:
+            lines = self._without_skipped(lines)
         if lines:
             self._sink.write(lines)
 
@@ -60,8 +61,6 @@ class Lines(Output):
         self._sink.close(error)
 
     def _without_skipped(self, lines: bytes) -> bytes:
-        if not self._to_skip:
-            return lines
         skipped = min(self._to_skip, len(lines))
         self._to_skip -= skipped
         return lines[skipped:]
@@ -109,7 +108,7 @@ class ListedLines(Lines):
 
     def write_lines(self, lines: bytes, event: Event | None = None) -> None:
         """See Lines."""
-        self._add(0 if event is None else self.time_of(event), lines)
+        self._add(0 if event is None or self._time_of is None else self._time_of(event), lines)
 
     def write_at(self, lines: list[tuple[int, bytes]]) -> None:
         """See Lines."""
@@ -128,7 +127,8 @@ class ListedLines(Lines):
             super().close(error)
 
     def _add(self, at: int, lines: bytes) -> None:
-        lines = self._without_skipped(lines)
+        if self._to_skip:
+            lines = self._without_skipped(lines)
         if not lines:
             return
         if self._time_of is None:

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NEEDED = ["kproxy", "tests", "captures", "pyproject.toml", "README.md", "LICENSE", "NOTICE"]
+NEEDED = [".build", "kproxy", "tests", "captures", "pyproject.toml", "README.md", "LICENSE", "NOTICE"]
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 GROUPS = "messages,structs,conflicts,frames,variants,records"
 
@@ -35,7 +35,7 @@ def build(copy: Path, compiler: str) -> None:
         "CFLAGS": f"-O1 -g -fno-omit-frame-pointer {SANITIZE}",
         "LDFLAGS": SANITIZE,
     }
-    setup = [sys.executable, "-c", "from setuptools import setup; setup()", "build_ext", "--inplace", "--quiet"]
+    setup = [sys.executable, ".build/setup.py", "--quiet", "build_ext", "--inplace"]
     subprocess.run(setup, cwd=copy, env={**os.environ, **flags}, check=True)
 
 
