@@ -6,7 +6,7 @@ A field that an exchange does not have makes the condition false for it, and is 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kproxy.output.entities import Entities
 
 # cel's message for a function with arguments of other types, such as null.startsWith("a")
+NOTHING = msgspec.Raw(b"[]")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 
 
@@ -85,12 +86,28 @@ class Where:
         if self._needs_errors and "errors" in fields and len(memoryview(fields["errors"])) <= OPENABLE:
             names = dict.fromkeys(error["name"] for error in msgspec.json.decode(fields["errors"]))
             others = {**others, "errorNames": list(names)}
+        if "record" in self._names:
+            fields["record"] = fields.get("embedded", NOTHING)
         named = {name: fields[name] for name in self._names if name in fields and name not in others}
         for name, value in named.items():
             if len(memoryview(value)) > OPENABLE:
                 self.note(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
                 return False
-        return self._evaluate(dict(others) | {name: msgspec.json.decode(value) for name, value in named.items()})
+        values = dict(others) | {name: msgspec.json.decode(value) for name, value in named.items()}
+        if "record" not in values:
+            return self._evaluate(values)
+        return any(self._evaluate(values | {"record": record}) for record in self._records(values["record"]))
+
+    def _records(self, embedded: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the records of an exchange, each with the values that its key, value and headers have as JSON."""
+        for held in (one["json"] for one in embedded if one["kind"] == "records"):
+            if "records" not in held:
+                self.note("records were not read: add --records")
+            for record in held.get("records", ()):
+                if "value" in record:
+                    headers = {one["key"]: _datum(one["value"]) for one in record.get("headers", ())}
+                    own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
+                    yield record | own | {"key": _datum(record["key"]), "value": _datum(record["value"])}
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
         """Return the bodies of an exchange if the condition needs them, so that outputs need not read them again; else None."""
@@ -128,6 +145,14 @@ def _entities() -> "Entities":
     from kproxy.output.entities import Entities  # noqa: PLC0415 - the bodies' objects, which few conditions need
 
     return Entities()
+
+
+def _datum(view: Any) -> Any:
+    """Return a key or value as its schema describes it, as JSON, text or hex; null for null, and for what has none of them."""
+    if not isinstance(view, dict):
+        return view
+    schema = view.get("schema", view)
+    return next((schema[form] for form in ("value", "json", "text", "hex") if form in schema), None)
 
 
 def _text(text: str | None) -> str | None:

@@ -87,6 +87,33 @@ def test_the_schema_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
     assert values(out)[0]["schema"]["value"] == {"id": 2, "c": "DE"}
 
 
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ('record.value.c == "DE"', 1),
+        ('record.value.c == "DE" && record.value.id > 1', 1),
+        ('record.value.c == "DE" && record.value.id > 2', 0),
+        ('record.topic == "orders" && record.value == "7a7a"', 1),  # a schema that is missing: hex
+        ("record.value.a == 1", 1),  # JSON without a schema
+        ("record.key == null && apiName == 'Produce'", 1),
+        ("apiName == 'Fetch' && record.value.a == 1", 0),
+    ],
+)
+def test_a_condition_on_fields_of_records(
+    kproxy: Kproxy, tmp_path: Path, orders: Path, condition: str, shown: int
+) -> None:
+    (tmp_path / "7.avsc").write_text(SCHEMA)
+    words = ["decode", "-q", "--records", "--format", "jsonl", "--schemas", tmp_path, "--where", condition]
+    _, out, _ = kproxy(*words, orders)
+    assert out.count("\n") == shown
+
+
+def test_a_condition_on_records_that_are_not_read(kproxy: Kproxy, orders: Path) -> None:
+    _, out, err = kproxy("decode", "--where", "record.value.a == 1", orders)
+    assert out == ""
+    assert "records were not read: add --records" in err
+
+
 def test_what_is_missing_is_an_exit_status(kproxy: Kproxy, orders: Path) -> None:
     status, out, _ = kproxy("schemas", orders)
     assert status == 4

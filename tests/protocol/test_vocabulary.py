@@ -25,7 +25,7 @@ from tests.support.corpus import golden_exchanges
 def test_fields_of_exchanges_are_those_of_the_decoded_log_and_those_made_from_it() -> None:
     _, _, exchange = next(iter(golden_exchanges()))
     of_lines = msgspec.json.decode(exchange_line(exchange)).keys()
-    assert fields_in(Scope.LOG).keys() == {*of_lines, *OF_CONNECTION, *ENTITIES, "errorNames"}
+    assert fields_in(Scope.LOG).keys() == {*of_lines, *OF_CONNECTION, *ENTITIES, "errorNames", "record"}
     assert CHEAP.keys() <= of_lines
 
 
