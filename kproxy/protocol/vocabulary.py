@@ -92,7 +92,7 @@ _FIELDS: tuple[tuple[str, FieldType, frozenset[Scope], str], ...] = (
     ("responseHeader", "object", LOG, "header of the response as Kafka's JSON"),
     ("response", "object", RESPONSES, "body of the response as Kafka's JSON; in filters without bytes and records"),
     ("embedded", "objects", LOG, "what bytes and records fields hold: objects of path, in, kind and json"),
-    ("record", "object", LOG, "a record: topic, partition, offset, timestamp, key, value, headers; the condition holds if it does for one"),
+    ("record", "object", LOG, "some record: topic, partition, offset, timestamp, key, value, headers; with --records"),
     ("topicNames", "object", LOG, "name of each topic id in the exchange"),
     # what could not be read as usual
     ("bodies", "text", LOG, "why a body is incomplete, in words; else null"),
