@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import OffsetOutOfRangeError
 
-from tests.truth.job import Job, ended, record, seen
+from tests.truth.job import Job, count_error, ended, record, seen
 
 
 def produce(job: Job) -> None:
@@ -36,7 +37,13 @@ async def _consume(job: Job) -> None:
     words = {"group_id": job.get("group"), "auto_offset_reset": "earliest", **_aiokafka(job)}
     async with AIOKafkaConsumer(*job["topic"].split(","), **words) as consumer:
         while not ended():
-            for batch in (await consumer.getmany(timeout_ms=200)).values():
+            try:
+                batches = await consumer.getmany(timeout_ms=200)
+            except OffsetOutOfRangeError as error:
+                count_error(type(error).__name__)
+                await asyncio.sleep(0.3)
+                continue
+            for batch in batches.values():
                 seen["read"] += len(batch)
                 if job.get("pause"):
                     await asyncio.sleep(job["pause"] * len(batch))

@@ -289,8 +289,12 @@ def kafka_0_8(lab: Lab) -> None:
     reads = java("0.8.2.2", "kafka.tools.ConsoleConsumer", *words, heap="96m")
     lab.program("console-consumer", "consume", "java", reads)
     lab.wait(18)
-    lab.allow("deprecated_versions")
-    lab.allow("acks_below_all")
+    lab.expect("readiness", client_id="~console-consumer", verdict="will break")
+    lab.allow("readiness", client_id="console-producer", verdict=["may break", "will break"])
+    lab.expect("old_message_format", client_id="console-producer", topic="orders")
+    lab.expect("deprecated_versions", client_id="~console-consumer")
+    lab.allow("deprecated_versions", client_id="console-producer")
+    lab.allow("acks_below_all", client_id="console-producer")
 
 
 @workload("An idle night, then a morning with load.", healthy=True)
@@ -532,3 +536,93 @@ def static_restart(lab: Lab, library: str = "java", **settings: str) -> None:
         member.restart()
         lab.wait(5)
     lab.never("rebalances", cause=CALM)
+
+
+@workload("A deployment replaces all eight members of a group at once.", healthy=True)
+def all_at_once(lab: Lab) -> None:
+    lab.topic("orders", 8)
+    lab.produce("shop", "orders", rate=20)
+    members = [lab.consume(f"billing-{number}", "orders", group="billing") for number in range(8)]
+    lab.wait(9)
+    for member in members:
+        member.stop()
+    for member in members:
+        member.start()
+    lab.wait(12)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("A record fails a few times, then it is handled.", healthy=True)
+def retried_record(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=10)
+    lab.consume("billing", "orders", group="billing", poison=30, retries=15)
+    lab.wait(20)
+
+
+@workload("Members get another assignor by a rolling restart: the old one stays in their lists.", healthy=True)
+def assignor_replaced(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders")
+    old, new = "range,roundrobin", "roundrobin,range"
+    members = [
+        lab.consume(f"billing-{n}", "orders", group="billing", partition_assignment_strategy=old) for n in (1, 2)
+    ]
+    lab.wait(8)
+    for member in members:
+        member.stop()
+        words = {"group": "billing", "partition_assignment_strategy": new, "host": member.client_id}
+        lab.consume(f"{member.client_id}-new", "orders", **words)
+        lab.wait(4)
+    lab.never("rebalances", cause=CALM)
+
+
+@workload("Records as large as their topic takes them.", healthy=True)
+def as_large_as_may_be(lab: Lab) -> None:
+    lab.topic("images", 1, max_message_bytes="60000")
+    lab.produce("camera", "images", rate=2, size=58_000, flush=1)
+    lab.consume("viewer", "images", group="viewer")
+    lab.wait(10)
+    lab.allow("near_max_message", client_id="camera")
+
+
+@workload(
+    "Consumers begin with a topic whose first records are gone.",
+    healthy=True,
+    variants={
+        "java": {"library": "java"},
+        "aiokafka": {"library": "aiokafka"},
+    },
+)
+def first_records_gone(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=20)
+    lab.wait(5)
+    lab.admin("retention", "purge orders 60")
+    lab.consume("billing", "orders", group="billing", **settings)
+    lab.wait(9)
+
+
+@workload("A consumer that needs half a second for a record falls behind.", healthy=True)
+def slow_consumer(lab: Lab) -> None:
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", rate=30)
+    lab.consume("billing", "orders", group="billing", pause=0.5)
+    lab.consume("billing-java", "orders", group="billing-java", library="java", pause=0.5)
+    lab.wait(22)
+
+
+@workload(
+    "Each broker of three is restarted; one program has a coordinator there, transactions go on.", healthy=True, nodes=3
+)
+def rolled_with_transactions(lab: Lab) -> None:
+    lab.topic("paid", 3, min_insync_replicas="2")
+    for library in ("librdkafka", "java"):
+        name = f"copier-{library}"
+        lab.client(name, "transact", topic="paid", library=library, batch=5, transactional_id=name)
+    lab.consume("reader", "paid", group="reader", isolation_level="read_committed")
+    lab.wait(9)
+    for node in (1, 2, 3):
+        lab.stop_broker(node)
+        lab.start_broker(node)
+        lab.wait(3)

@@ -371,12 +371,12 @@ def assignors(lab: Lab) -> None:
     lab.expect("assignor_mismatch", client_id="billing-2", group_id="billing")
 
 
-@workload("Two programs have the same group.instance.id.")
-def same_instance(lab: Lab) -> None:
+@workload("Two programs have the same group.instance.id.", variants={"java": {"library": "java"}})
+def same_instance(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 2)
     lab.produce("shop", "orders")
     for number in (1, 2):
-        lab.consume(f"billing-{number}", "orders", group="billing", group_instance_id="host-1")
+        lab.consume(f"billing-{number}", "orders", group="billing", group_instance_id="host-1", **settings)
         lab.wait(6)
     lab.wait(4)
     lab.expect("static_member_flapping", group_id="billing")
@@ -462,7 +462,7 @@ def records_gone(lab: Lab, library: str = "librdkafka") -> None:
     lab.wait(10)
     lab.admin("retention", "purge orders 300")
     again = reader.start()
-    lab.wait(9)
+    lab.wait(15)
     lab.expect("offset_reset", at=again + 4, within=5, client_id="billing", topic="orders", direction="skipped")
     lab.allow("offset_out_of_range_loop", client_id="billing")
 
@@ -615,3 +615,88 @@ def one_broker_frozen(lab: Lab, seconds: float = 15) -> None:
     lab.allow("unanswered_requests")
     lab.allow("slow_broker")
     lab.never("rebalances", cause="poll timeout")
+
+
+@workload(
+    "A replica that missed records becomes the leader; records are lost.",
+    nodes=3,
+    unclean_leader_election_enable="true",
+)
+def unclean_leader(lab: Lab) -> None:
+    lab.cluster.topic("orders", 1, 2, {"unclean.leader.election.enable": "true"})  # on brokers 1 and 2
+    lab.produce("shop", "orders", rate=20, acks=1)
+    for library in ("librdkafka", "kafka-python"):
+        lab.consume(f"billing-{library}", "orders", group=f"billing-{library}", library=library)
+    lab.wait(8)
+    lab.stop_broker(2)
+    lab.wait(8)
+    lab.kill_broker(1)
+    back = lab.start_broker(2)
+    lab.wait(15)
+    lab.allow("acks_below_all", client_id="shop")
+    lab.expect("lost_records", at=back, within=12, topic="orders", client_id="shop")
+    lab.allow("offset_reset", at=back, within=12, topic="orders")
+    lab.allow("stale_leader")
+    lab.allow("unanswered_requests")
+    lab.allow("offset_out_of_range_loop")
+
+
+@workload("The only member of a group is killed; nobody takes over.", variants={"java": {"library": "java"}})
+def last_member_killed(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders")
+    reader = lab.consume("billing", "orders", group="billing", **SHORT_SESSION, **settings)
+    lab.wait(10)
+    killed = reader.kill()
+    lab.wait(14)
+    lab.expect("rebalances", at=killed, within=3, group_id="billing", cause="went silent", client_id="billing")
+
+
+@workload("A client asks for metadata all the time.")
+def metadata_all_the_time(lab: Lab) -> None:
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", topic_metadata_refresh_interval_ms=200)
+    lab.produce("calm", "orders")
+    lab.wait(45)
+    lab.expect("metadata_storm", client_id="shop")
+
+
+@workload("A consumer that lags takes little at a time.")
+def little_at_a_time(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=0, count=6000, size=400, linger_ms=5, batch_num_messages=5).finish()
+    limits = {"fetch_max_bytes": 2000, "max_partition_fetch_bytes": 2000}
+    lab.consume("billing", "orders", group="billing", library="java", **limits)
+    lab.wait(12)
+    lab.expect("small_fetches", client_id="billing")
+    lab.allow("tiny_batches", client_id="shop")
+
+
+@workload("Records are gone, and the consumer has no rule where to go on.")
+def no_reset(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("shop", "orders", rate=20)
+    reads = {"group": "billing", "library": "aiokafka"}
+    reader = lab.consume("billing-first", "orders", **reads)
+    lab.wait(12)
+    reader.stop()
+    lab.wait(6)
+    lab.admin("retention", "purge orders 250")
+    again = lab.consume("billing", "orders", auto_offset_reset="none", **reads).started
+    lab.wait(15)
+    lab.expect("offset_out_of_range_loop", at=again + 3, within=4, client_id="billing", topic="orders")
+
+
+@workload("One broker of three is killed; clients of Python and Go.", nodes=3)
+def broker_killed_others(lab: Lab) -> None:
+    lab.topic("orders", 3, min_insync_replicas="2")
+    for library in ("kafka-python", "aiokafka", "franz-go"):
+        settings = {} if library == "franz-go" else {"acks": "all"}
+        lab.produce(f"shop-{library}", "orders", library=library, **settings)
+        lab.consume(f"billing-{library}", "orders", library=library, group=f"billing-{library}")
+    lab.wait(9)
+    lab.kill_broker(1)
+    lab.wait(18)
+    lab.allow("stale_leader")  # for the session of the broker nobody else may lead
+    lab.allow("unanswered_requests")
+    lab.never("rebalances", cause=["poll timeout", "restart loop"])

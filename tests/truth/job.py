@@ -7,7 +7,8 @@ A job has library, role (produce, consume, transact, admin), topic, settings in 
                         that it stays open), abort (each second one)
                         shift (seconds between the records' times and now), renew (a client of its own for each record)
     consume             group, pause (seconds after each record), commit (records after which it commits; 0: by itself; -1:
-                        never), poison (the record at which it fails and goes back, over and over), daily (seconds after
+                        never), poison (the record at which it fails and goes back, over and over, or
+                        ``retries`` times), daily (seconds after
                         which it begins from the beginning)
     transfer            Java's: consume, and produce each record to the topic ``to`` in a transaction
     share               Java's: consume as a member of a share group

@@ -321,6 +321,7 @@ _OPTIONS = {
     "commit",
     "do",
     "poison",
+    "retries",
     "shift",
     "renew",
     "daily",

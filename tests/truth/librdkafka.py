@@ -89,7 +89,7 @@ def consume(job: Job) -> None:
             count_error(message.error().name())
             continue
         seen["read"] += 1
-        if message.offset() == job.get("poison"):
+        if message.offset() == job.get("poison") and seen["error poison"] < job.get("retries", 1e9):
             count_error("poison")
             consumer.seek(TopicPartition(message.topic(), message.partition(), message.offset()))
             nap(0.2)

@@ -296,6 +296,25 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("orders", closed="end of capture").produce(0, "invoices", error_code=code, count=4, producer_id=42)
 
 
+@scene(
+    "lost_records", client_id="orders", topic="invoices", partition=0, from_offset=20, end_offset=50, records=30, acks=1
+)
+def _(tables: Rows, bad: bool) -> None:
+    """The new leader had 20 of 50 records. The healthy producer sends its third batch again, and is answered as before."""
+    producer = tables.client("orders")
+    for at, begin, sequence in ((0, 0, 0), (1, 10, 10), (2, 20, 20), (3, 40, 40), (9, 20, 50 if bad else 20)):
+        producer.produce(
+            at,
+            "invoices",
+            acks=1,
+            count=10,
+            appended_offset=begin,
+            producer_id=42,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+
+
 @scene("old_message_format", client_id="legacy", topic="lines", magic=1, batches=2, records=6)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("legacy")
