@@ -191,8 +191,8 @@ kproxy_group_lag_max_records gauge {cluster,group} = series.lag
     Largest lag of a partition of a group, as seen here.
 kproxy_analysis_gaps counter = analysis.gaps
     Times that bytes were missing in a connection's analysis.
-kproxy_analysis_lost_bytes counter = analysis.lost_bytes
-    Bytes missing in the analysis.
+kproxy_analysis_lost_bytes counter = workers.tap_dropped_bytes
+    Bytes missing in the analysis: those of kproxy_tap_dropped_bytes.
 kproxy_analysis_bad_frames counter = analysis.bad_frames
     Frames that no peer would accept.
 kproxy_analysis_not_kafka counter = analysis.not_kafka

@@ -102,7 +102,6 @@ class Connections:
         self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the connection that was silent longest is first
         self._held = 0
         self.last_at = 0  # ns: time of the last chunk
-        self.lost_bytes = 0  # bytes missing in the streams
         self.given_up = 0  # connections closed because of ``most`` or ``most_held``
         self.faults: dict[str, int] = {}  # connections that failed, by exception
         self._ended: dict[
@@ -195,7 +194,6 @@ class Connections:
     def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
         """Skip the next *size* bytes of a direction: they will not arrive, for the reason *cut*."""
         self.last_at = at
-        self.lost_bytes += size
         connection = self._open.get(number)
         if connection is not None:
             connection.at = at

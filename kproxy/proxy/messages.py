@@ -323,7 +323,6 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     left_out: dict[
         str, int
     ] = {}  # by reason: requests that came and whose exchanges could not be made, or not be written
-    lost_bytes: int = 0  # for which a tap had no room
     ring_faults: int = 0  # times a tap ring held an impossible value
     connections: int = 0  # analysed now
     waiting_bytes: int = 0  # in the taps now

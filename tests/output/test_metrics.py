@@ -44,7 +44,6 @@ SAID = {
     "faults": {"MemoryError": 1},
     "given_up": 0,
     "starved": 2,
-    "lost_bytes": 77,
     "connections": 3,
     "most_lag_ns": 1_500_000,
     "outputs": {"log": {"written": 10, "dropped": 20, "failures": 30}},
@@ -155,6 +154,7 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     assert found["kproxy_filter_faults_total{cluster=orders,filter=deny,hook=on_tail,kind=unusable}"] == 2
     assert found["kproxy_connections_closed_total{cause=idle}"] == 3
     assert found["kproxy_bytes_total{direction=request}"] == 4
+    assert found["kproxy_analysis_lost_bytes_total{}"] == 4  # what the taps dropped
     assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4
     assert found["kproxy_loop_lag_seconds{}"] == 2e-9  # the largest, not the sum
     assert found["kproxy_workers{}"] == 2

@@ -334,7 +334,6 @@ class Analyzer:
             faults=dict(faults),
             left_out=self.settlement.left_out(),
             given_up=sum(one.given_up for one in connections),
-            lost_bytes=sum(one.lost_bytes for one in connections),
             ring_faults=sum(reader.faults for reader in self._readers),
             connections=sum(map(len, connections)),
             waiting_bytes=sum(reader.waiting for reader in self._readers),

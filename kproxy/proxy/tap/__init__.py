@@ -43,7 +43,7 @@ once a request is written, at least the beginning of its response will be, and s
     output              the decoded log could not be written: a full disk
 
 kproxy_bodies_left_out counts frames whose ends were left out. kproxy_tap_dropped_bytes and _chunks count all bytes, and all
-frames or their ends, that were left out for any reason but the configuration.
+frames or their ends, that were left out for any reason but the configuration; kproxy_analysis_lost_bytes is the same number.
 
 To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
 kproxy/output/metric_descriptions.py, whose source is ``workers.`` and the member's name in lower case. Then count it:
