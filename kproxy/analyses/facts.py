@@ -44,8 +44,7 @@ def arrow_table(name: str) -> "pyarrow.Table":
     table = FACTS_TABLES[name]
     columns = (column.split() for column in table.columns.split(", "))
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns])
-    rows = [dict(zip(schema.names, row, strict=True)) for row in table.rows()]
-    return pa.Table.from_pylist(rows, schema)
+    return pa.table(list(zip(*table.rows(), strict=True)), schema=schema)
 
 
 @functools.cache
@@ -142,8 +141,11 @@ def last_order(version: str) -> int:
 def client_versions(newest: Mapping[tuple[str, int], int], releases: Iterable[str]) -> list[tuple[object, ...]]:
     """Return the rows; *newest* has the highest version of each (release, api_key), *releases* are Kafka's."""
     found: list[Library] = []
+    of_releases: dict[str, dict[int, int]] = {release: {} for release in releases}
+    for (release, api_key), high in newest.items():
+        of_releases[release][api_key] = high
     for library in libraries():
-        found += _java(library, newest, releases) if library.name == JAVA else [library]
+        found += _java(library, of_releases) if library.name == JAVA else [library]
     return [row for library in found for row in _rows(library)]
 
 
@@ -154,16 +156,15 @@ def _rows(library: Library) -> Iterator[tuple[object, ...]]:
         yield (name, first, last or None, *order, negotiates, api_key, low, high)
 
 
-def _java(lines: Library, newest: Mapping[tuple[str, int], int], releases: Iterable[str]) -> Iterator[Library]:
+def _java(lines: Library, newest: Mapping[str, Mapping[int, int]]) -> Iterator[Library]:
     """One for each Kafka release in the range of *lines*: the versions of its brokers, or lower ones if *lines* say so."""
-    for release in releases:
+    for release, highest in newest.items():
         if not version_order(lines.first) <= version_order(release) <= last_order(lines.last):
             continue
         ranges = {}
-        for (of, key), high in newest.items():
-            if of == release:
-                low, most = lines.ranges.get(key, (high, high))
-                ranges[key] = min(low, high), min(most, high)
+        for key, high in highest.items():
+            low, most = lines.ranges.get(key, (high, high))
+            ranges[key] = min(low, high), min(most, high)
         yield Library(JAVA, release, release, lines.negotiates, ranges)
 
 

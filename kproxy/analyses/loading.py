@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
+MOST_HELD = (
+    8_000_000  # bytes of rows before DuckDB is started: it keeps so few in memory, which saves a tenth of a second
+)
 MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
 Watch: TypeAlias = Callable[[Files, Input, Iterator[None]], None]
-Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
+Connect: TypeAlias = Callable[[bool], "duckdb.DuckDBPyConnection"]  # True: for few rows
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
 LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # folders with which a table lists its current files
 MICRO = 1_000_000
@@ -64,7 +67,7 @@ class Loader:
     """Fills the tables of one connection to DuckDB.
 
     Args:
-        connect: gives DuckDB's connection; called when the first rows are written.
+        connect: gives DuckDB's connection; called when the first rows are written, with whether these are all, and few.
         wanted: the tables to fill; the others exist and are empty.
         options: of the decoding.
         watch: reads a source to its end, and shows how far it is.
@@ -85,10 +88,11 @@ class Loader:
         self._options = options
         self._watch = watch or _read_all
         self._reading = reading
+        self._holds_all = False
 
     @functools.cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
-        return self._connect()
+        return self._connect(self._holds_all)
 
     def load(self, sources: list[Source], prefix: str = "") -> None:
         """Create all tables, named with the prefix, and fill them from the sources."""
@@ -100,6 +104,7 @@ class Loader:
         )
         if files:
             self._decode(files, inserted)
+        self._holds_all = bool(files) and not (prefix or directories or inserted.begun)
         inserted.finish()
 
     def _create_all(self, directories: list[Path], prefix: str, decoded: str) -> None:
@@ -167,21 +172,31 @@ class _Inserter:
         prefix: of the names of the tables.
         create: makes the tables.
         reading: while it holds, batches are only kept.
+
+    ``begun``: batches are written as they come. Until there are more than MOST_HELD bytes, they are kept.
     """
 
-    def __init__(self, connection: Connect, prefix: str, create: Callable[[], None], reading: Reading) -> None:
+    def __init__(
+        self,
+        connection: Callable[[], "duckdb.DuckDBPyConnection"],
+        prefix: str,
+        create: Callable[[], None],
+        reading: Reading,
+    ) -> None:
         self._connection = connection
         self._prefix = prefix
         self._create = create
         self._reading = reading
         self._held: list[tuple[str, Any]] = []
-        self._begun = False
+        self._held_bytes = 0
+        self.begun = False
         self._uncommitted = 0  # bytes
 
     def add(self, name: str, batch: Any) -> None:
         """Take rows of the table *name*."""
         self._held.append((name, batch))
-        if not self._reading.holds:
+        self._held_bytes += batch.nbytes
+        if not self._reading.holds and (self.begun or self._held_bytes > MOST_HELD):
             self._write()
 
     def finish(self) -> None:
@@ -191,8 +206,8 @@ class _Inserter:
 
     def _write(self) -> None:
         connection = self._connection()
-        if not self._begun:
-            self._begun = True
+        if not self.begun:
+            self.begun = True
             connection.begin()
             self._create()
         for name, batch in self._held:

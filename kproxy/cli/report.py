@@ -125,6 +125,7 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
         database.damages = [damage for damage in database.damages if damage not in growing]
         tell(database.notes)
         with Meter(wanted=not request.quiet, poll=reader.poll) as meter:
+            database.look_ahead(plan.analyses, plan.values)
             made = make_report(
                 database,
                 plan.analyses,

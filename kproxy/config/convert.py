@@ -8,6 +8,7 @@ The type of the field decides how a value is read, not YAML 1.1: where it is tex
 "12:30". Integers are decimal.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -140,10 +141,10 @@ class Conversion:
     def convert(self, root: Node, kind: type[S]) -> S:
         """Return a *kind* even if there are mistakes: a broken value has its default, or an empty value where it has none."""
         try:
-            made = self._struct(root, cast(inspect.StructType, inspect.type_info(kind)), "", 0)
+            made = self._struct(root, cast(inspect.StructType, _described(kind)), "", 0)
         except LimitExceeded:
             made = BROKEN
-        return made if isinstance(made, kind) else cast(S, _empty(inspect.type_info(kind)))
+        return made if isinstance(made, kind) else cast(S, _empty(_described(kind)))
 
     def add_mistake(self, node: Node, path: str, message: str) -> Broken:
         """Record a mistake at the place of *node*."""
@@ -288,6 +289,11 @@ def _number(text: str, whole: bool, unit: str | None) -> int | float:
         return float(text)
     except ValueError:
         raise ValueError(f"{quoted(text)} is not a number") from None
+
+
+@functools.cache
+def _described(kind: type[Struct]) -> inspect.Type:
+    return inspect.type_info(kind)
 
 
 def _empty(kind: inspect.Type) -> Any:

@@ -21,6 +21,7 @@ from kproxy.analyses.analysis import (
     read_analysis,
     read_view,
 )
+from kproxy.analyses.dialect import tables_in
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.templates import fields_of
 from kproxy.errors import ConfigError, UsageError
@@ -110,6 +111,11 @@ def test_the_tables_that_views_read_are_needed_too() -> None:
     analyses, views = library.load(), library.load_views()
     assert library.tables_needed(analyses["map"], views) >= {"record_batches", "connections"}
     assert "clients" in [view.name for view in library.views_needed(analyses["map"], views)]
+
+
+def test_no_parser_is_needed_to_see_which_tables_the_built_in_files_read() -> None:
+    for source in [*ANALYSES.values(), *library.load_views().values()]:
+        assert library.tables_of(source) == tables_in(source.sql), source.path
 
 
 def test_a_folder_adds_and_replaces(tmp_path: Path) -> None:
