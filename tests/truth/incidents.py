@@ -116,7 +116,7 @@ def flapping_member(lab: Lab, **settings: str) -> None:
     lab.wait(4)
     flaps = lab.consume("billing-2", "orders", group="billing", **settings)
     for _ in range(7):
-        lab.wait(4 if settings else 2.5)
+        lab.wait(8 if settings else 2.5)
         flaps.restart()
     lab.wait(3)
     lab.expect("rebalances", cause="restart loop", client_id="billing-2")
@@ -173,7 +173,7 @@ def too_large(lab: Lab) -> None:
     lab.produce("thumbs", "images", size=5_000)
     lab.wait(9)
     for library in ("librdkafka", "kafka-python", "java"):
-        lab.expect("message_too_large", at=began + 3, within=4, client_id=f"camera-{library}", topic="images")
+        lab.expect("message_too_large", at=began + 5, within=5, client_id=f"camera-{library}", topic="images")
 
 
 @workload("A user without permission, next to one who has it.", secure=True, allow_everyone_if_no_acl_found="false")

@@ -23,7 +23,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition
 parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
-  min_percent: {default: 40, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
+  min_percent: {default: 30, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
 verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
