@@ -289,6 +289,7 @@ def too_few_replicas(lab: Lab) -> None:
     lab.wait(6)
     killed = lab.stop_broker(2)
     lab.wait(12)
+    lab.allow("broker_away")
     lab.expect("not_enough_replicas", at=killed + 3, within=4, client_id="shop", topic="orders")
     lab.expect("not_enough_replicas", at=killed + 3, within=4, client_id="shop-java", topic="orders")
 
@@ -300,8 +301,9 @@ def broker_killed(lab: Lab) -> None:
         lab.produce(f"shop-{library}", "orders", library=library, acks="all")
         lab.consume(f"billing-{library}", "orders", library=library, group=f"billing-{library}")
     lab.wait(9)
-    lab.kill_broker(1)
+    killed = lab.kill_broker(1)
     lab.wait(18)
+    lab.expect("broker_away", at=killed, how="closed its connections")
     lab.allow("stale_leader")  # for the session of the broker nobody else may lead
     lab.allow("unanswered_requests")
 
@@ -343,8 +345,9 @@ def broker_frozen(lab: Lab) -> None:
     lab.produce("shop", "orders")
     lab.consume("billing", "orders", group="billing")
     lab.wait(8)
-    lab.freeze_broker(1, 6)
+    frozen = lab.freeze_broker(1, 6)
     lab.wait(6)
+    lab.expect("broker_away", at=frozen, how="stopped answering")
     lab.allow("slow_broker")
     lab.never("rebalances", cause=["session timeout", "poll timeout", "went silent"])
 
@@ -601,6 +604,7 @@ def coordinator_gone(lab: Lab) -> None:
     for group in ("billing", "billing-java"):
         lab.expect("coordinator_errors", at=killed + 3, within=5, resource=group)
     lab.allow("not_enough_replicas")
+    lab.allow("broker_away")
 
 
 @workload("A broker of three stands still for fifteen seconds.", nodes=3, variants={"short": {"seconds": 5}})
@@ -610,8 +614,9 @@ def one_broker_frozen(lab: Lab, seconds: float = 15) -> None:
         lab.produce(f"shop-{library}", "orders", library=library, acks="all")
         lab.consume(f"billing-{library}", "orders", library=library, group=f"billing-{library}")
     lab.wait(9)
-    lab.freeze_broker(2, seconds)
+    frozen = lab.freeze_broker(2, seconds)
     lab.wait(12)
+    lab.expect("broker_away", at=frozen)
     lab.allow("unanswered_requests")
     lab.allow("slow_broker")
     lab.never("rebalances", cause="poll timeout")
@@ -639,6 +644,7 @@ def unclean_leader(lab: Lab) -> None:
     lab.allow("stale_leader")
     lab.allow("unanswered_requests")
     lab.allow("offset_out_of_range_loop")
+    lab.allow("broker_away")
 
 
 @workload("The only member of a group is killed; nobody takes over.", variants={"java": {"library": "java"}})
@@ -700,3 +706,4 @@ def broker_killed_others(lab: Lab) -> None:
     lab.allow("stale_leader")  # for the session of the broker nobody else may lead
     lab.allow("unanswered_requests")
     lab.never("rebalances", cause=["poll timeout", "restart loop"])
+    lab.allow("broker_away")

@@ -41,8 +41,11 @@ habits AS (
   SELECT a.*, o.always AS offered, b.floor,
     CASE WHEN l.library = 'apache-kafka-java' AND l.library_order > n.java_order THEN 32767 ELSE b.able END AS able,
     CASE
-      WHEN h.negotiates OR b.negotiates THEN 'yes'
-      WHEN b.negotiates = false OR h.begins THEN 'no'
+      -- what the client was seen to do wins over what its library, perhaps taken from a default client id, can do
+      WHEN h.negotiates THEN 'yes'
+      WHEN h.begins THEN 'no'
+      WHEN b.negotiates THEN 'yes'
+      WHEN b.negotiates = false THEN 'no'
       ELSE 'unknown'
     END AS negotiates
   FROM asked a

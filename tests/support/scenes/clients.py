@@ -93,6 +93,38 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
+    "broker_away", rows=2, client_id="shop-2", how="closed its connections", went_at="2026-01-05 12:00:10", needed_ms=8002,
+    severity="warning", stopped="none", back_at=None, brokers_in_turn=1,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    for number in (1, 2):  # the other answers somebody one second after
+        ended = {"closed_by": "broker", "closed_at": moment(10)}
+        client = tables.client(f"shop-{number}", f"10.0.7.{number}", broker_address="10.0.7.90", **ended)
+        client.produce(9.5, "orders", number)
+        elsewhere = tables.client(
+            f"shop-{number}", f"10.0.7.{number}", broker_address="10.0.7.91", closed="end of capture"
+        )
+        elsewhere.produce(9.5, "jobs", number)
+        elsewhere.produce(10 + number * 4.001, "orders", number)
+    if not bad:
+        tables.client("shop-3", "10.0.7.3", broker_address="10.0.7.90").produce(11, "orders", 3)
+
+
+@scene(
+    "broker_away", rows=2, client_id="reader", how="stopped answering", went_at="2026-01-05 12:00:10", needed_ms=6001
+)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("shop", "10.0.8.1", broker_address="10.0.8.90")
+    reader = tables.client("reader", "10.0.8.2", broker_address="10.0.8.90")
+    producer.produce(9, "orders")
+    reader.fetch(9.998, "orders", 0, end=5)
+    producer.produce(10.5, "orders") if not bad else producer.ask(10.5, ApiKey.PRODUCE, seconds=5.5, acks=-1)
+    reader.ask(10.6, ApiKey.HEARTBEAT, seconds=5.4)
+    producer.produce(15.9, "orders")
+    reader.fetch(15.999, "orders", 0, end=5)
+
+
+@scene(
     "deprecated_versions", rows=2, client_id="old", api_name="Fetch", lowest_version=2, highest_version=2, min_version=4,
     requests=3, release="4.0",
 )  # fmt: skip

@@ -84,6 +84,14 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.error(second, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
 
 
+@scene("offset_out_of_range_loop", client_id="slow", topic="logs", errors=8, reads=7, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("slow")  # reads in between
+    for second in range(8 if bad else 2):
+        consumer.error(second, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
+        consumer.fetch(second + 0.5, "logs", 1000 * second, 2, end=9000, count=10)
+
+
 @scene(
     "offset_reset", client_id="slow", topic="logs", partition=0, from_offset=100, to_offset=5000, records=4900,
     direction="skipped",
@@ -164,6 +172,14 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(12):
         where = consumer if bad else tables.client("stuck", broker_address=f"10.0.1.{second}")
         where.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)
+
+
+@scene("stale_leader", client_id="late", topic="jobs", errors=12, succeeded=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("late")  # reads from the new leader in the end; the healthy one does so soon
+    for second in range(12 if bad else 4):
+        consumer.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)
+    tables.client("late", broker_address="10.0.1.1").fetch(13, "jobs", 0, 1, end=5, count=5)
 
 
 @scene(

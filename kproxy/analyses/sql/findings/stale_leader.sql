@@ -4,14 +4,17 @@ title: Clients that do not follow a change of leader
 severity: critical
 meaning: >
   A broker answers NOT_LEADER_OR_FOLLOWER (or FENCED_LEADER_EPOCH) on the same connection for the same partition again and again. The
-  client ought to ask for metadata and go to the new leader; it did not, or gets old metadata.
+  client ought to ask for metadata and go to the new leader; it did not, or gets old metadata. It is critical where the client
+  produced to or read from the partition nowhere after the first such answer.
 columns:
+  severity: "critical: nothing of the partition succeeded after that; warning: something did"
   broker: ""
   topic: ""
   partition: ""
   api_name: ""
   error_name: ""
   errors: answers that the broker does not lead the partition
+  succeeded: batches produced and fetches of that partition by the client, on any connection, after the first such answer
   seconds: ""
 action: Restart this client now; then update it, and check that each broker's advertised.listeners can be reached from there.
 reference: https://kafka.apache.org/protocol#protocol_error_codes
@@ -31,9 +34,33 @@ frame:
     error_name: max(error_name)
     errors: count(*)
     seconds: (max(at_us) - min(at_us)) // 1000000
+    succeeded: CAST(max(succeeded) AS BIGINT)
+  derived:
+    severity: CASE WHEN succeeded = 0 THEN 'critical' ELSE 'warning' END
   having: errors >= $min_errors AND seconds >= $min_seconds
-  order_by: errors DESC
+  order_by: succeeded = 0 DESC, errors DESC
 */
-SELECT *
-FROM client_errors
-WHERE api_key IN (0, 1, 2) AND error_code IN (6, 74) AND resource <> '__cluster_metadata'
+WITH refused AS (
+    SELECT *
+    FROM client_errors
+    WHERE api_key IN (0, 1, 2) AND error_code IN (6, 74) AND resource <> '__cluster_metadata'
+), worked AS (
+    SELECT client_id, client_address, cluster, topic, partition, at_us
+    FROM client_offsets
+    WHERE kind = 'fetch' AND error_code = 0
+    UNION ALL
+    SELECT client_id, client_address, cluster, topic, partition, at_us
+    FROM client_batches
+    WHERE direction = 'produce' AND error_code = 0
+), later AS ( -- how much succeeded after it
+    SELECT r.connection_id, r.exchange, r.resource, r.partition, count(*) AS succeeded
+    FROM refused AS r
+    JOIN worked AS w ON w.client_id IS NOT DISTINCT FROM r.client_id AND w.client_address = r.client_address
+        AND w.cluster = r.cluster AND w.topic = r.resource
+        AND w.partition = r.partition AND w.at_us > r.at_us AND w.at_us <= r.at_us + $pause_seconds * 1000000
+    GROUP BY r.connection_id, r.exchange, r.resource, r.partition
+)
+SELECT r.*, coalesce(l.succeeded, 0) AS succeeded
+FROM refused AS r
+LEFT JOIN later AS l ON l.connection_id = r.connection_id AND l.exchange = r.exchange AND l.resource = r.resource
+    AND l.partition = r.partition

@@ -1,0 +1,151 @@
+/*
+id: broker_away
+title: Brokers that went away, and how long their clients needed
+severity: warning
+meaning: >
+  Within three seconds a broker closed all connections on which clients were at work, or left requests that it answers at once
+  without an answer on several connections; then it answered nobody for a while. For each client: how long it took until all that
+  it did there (produce to and fetch from these partitions, take part in these groups) worked again, elsewhere or there.
+  It rests on two connections at least, and on three seconds of the capture after them. An answer of this broker over a path
+  that was not captured would show the contrary; where one client alone was captured, its network looks the same.
+columns:
+  severity: "info: all clients worked again within harm_seconds; warning: one did not"
+  broker: ""
+  how: closed its connections, or stopped answering
+  went_at: the first connection that it closed, or its last answer (UTC)
+  back_at: its first answer after that (UTC); none in this capture
+  needed_ms: milliseconds until all of that worked again for the client; what was not done again does not count
+  stopped: what the client did there and never again (produce, fetch, group), although it went on elsewhere; none
+  brokers_in_turn: "brokers of the cluster that went one after the other, all but the last back again: from 2 on a rolling restart"
+action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.
+reference: https://kafka.apache.org/documentation/#basic_ops_restarting
+parameters:
+  min_seconds: {default: 3, least: 1, meaning: "Brokers that answered again within this time are not listed."}
+  harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} worked again after {needed_ms:ms}; what it never did again: {stopped}. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
+order: 11
+only_if: FROM exchanges WHERE response_at IS NOT NULL AND api_key NOT IN (3, 17, 18, 36) HAVING count(DISTINCT connection_id) > 1
+frame:
+  group_by: [client_id, client_address, cluster, broker, how, went_us]
+  values:
+    needed_ms: max(again_us - went_us) // 1000
+    stopped: coalesce(nullif(array_to_string(sorted_set(CASE WHEN again_us IS NULL AND goes_on THEN kind END), ', '), ''), 'none')
+    brokers_in_turn: max(brokers_in_turn)
+    example: coalesce(min(example_again), max(example))
+    went_at: strftime(make_timestamp(min(went_us)), '%Y-%m-%d %H:%M:%S')
+    back_at: strftime(make_timestamp(min(back_us)), '%Y-%m-%d %H:%M:%S')
+    first_at: make_timestamptz(min(went_us))
+    last_at: make_timestamptz(max(coalesce(again_us, went_us)))
+  derived:
+    severity: CASE WHEN stopped <> 'none' OR needed_ms >= $harm_seconds * 1000 THEN 'warning' ELSE 'info' END
+  is_summed: true
+  order_by: needed_ms DESC NULLS LAST
+*/
+WITH done AS ( -- what clients do at brokers: at_us is when it was answered without an error
+    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'produce' AS kind, topic AS name, partition, at_us
+    FROM client_batches
+    WHERE direction = 'produce' AND error_code = 0 AND acks <> 0
+    UNION ALL
+    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'fetch', topic, partition, at_us
+    FROM client_offsets
+    WHERE kind = 'fetch' AND error_code = 0 AND replica_id < 0
+    UNION ALL
+    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'group', group_id, -1, epoch_us(response_at)
+    FROM client_exchanges
+    WHERE api_key IN (8, 12, 14, 68) AND response_at IS NOT NULL AND len(error_codes) = 0
+), answers AS (
+    SELECT cluster, broker, epoch_us(response_at) AS at_us FROM client_exchanges WHERE response_at IS NOT NULL
+), ends AS (
+    SELECT c.cluster, max(t.until_us) AS until_us
+    FROM client_connections AS c
+    JOIN capture_times AS t ON t.connection_id = c.connection_id
+    GROUP BY c.cluster
+), at_work AS (
+    SELECT connection_id, max(at_us) AS at_us FROM done GROUP BY connection_id
+), closings AS ( -- connections that were at work ten seconds before
+    SELECT c.cluster, c.broker, epoch_us(r.closed_at) AS at_us
+    FROM client_connections AS c
+    JOIN connections AS r ON r.connection_id = c.connection_id
+    JOIN at_work AS w ON w.connection_id = c.connection_id
+    WHERE c.closed_by = 'broker' AND c.role = 'client' AND epoch_us(r.closed_at) - w.at_us <= 10000000
+), marked_closings AS (
+    SELECT *, CASE WHEN at_us - lag(at_us) OVER (PARTITION BY cluster, broker ORDER BY at_us) <= 3000000 THEN 0 ELSE 1 END AS begins
+    FROM closings
+), numbered_closings AS (
+    SELECT *, sum(begins) OVER (PARTITION BY cluster, broker ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
+    FROM marked_closings
+), closed AS (
+    SELECT cluster, broker, 'closed its connections' AS how, min(at_us) AS went_us, max(at_us) AS last_us
+    FROM numbered_closings
+    GROUP BY cluster, broker, number
+    HAVING count(*) >= 2
+), silences AS (
+    SELECT a.cluster, a.broker, a.at_us AS from_us,
+        coalesce(lead(a.at_us) OVER (PARTITION BY a.cluster, a.broker ORDER BY a.at_us), e.until_us) AS to_us
+    FROM answers AS a
+    JOIN ends AS e ON e.cluster = a.cluster
+), pending AS ( -- what a broker that works would have answered by then
+    SELECT e.cluster, e.broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
+        coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
+        e.api_key <> 0 OR e.acks = 1 AS is_own_work -- acks=all waits for other brokers
+    FROM client_exchanges AS e
+    JOIN client_connections AS c ON c.connection_id = e.connection_id
+    WHERE e.request_at IS NOT NULL AND e.expects_response AND e.api_key NOT IN (11, 14, 78) AND c.gaps = 0 AND c.role = 'client'
+), silent AS (
+    SELECT s.cluster, s.broker, 'stopped answering' AS how, s.from_us AS went_us, s.from_us AS last_us
+    FROM silences AS s
+    JOIN pending AS p ON p.cluster = s.cluster AND p.broker = s.broker
+        AND p.due_us BETWEEN s.from_us - 500000 AND s.to_us - $min_seconds * 1000000 AND p.answered_us >= s.to_us
+    WHERE s.to_us - s.from_us >= $min_seconds * 1000000
+    GROUP BY s.cluster, s.broker, s.from_us
+    HAVING count(DISTINCT p.connection_id) >= 2 AND bool_or(p.is_own_work)
+), went AS (
+    SELECT * FROM closed
+    UNION ALL
+    SELECT s.* FROM silent AS s
+    WHERE NOT EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = s.cluster AND c.broker = s.broker AND abs(c.went_us - s.went_us) < 60000000)
+), back AS (
+    SELECT w.cluster, w.broker, w.how, w.went_us, w.last_us, min(a.at_us) AS back_us
+    FROM went AS w
+    LEFT JOIN answers AS a ON a.cluster = w.cluster AND a.broker = w.broker AND a.at_us > w.last_us
+    GROUP BY w.cluster, w.broker, w.how, w.went_us, w.last_us
+), away AS (
+    SELECT b.*, e.until_us
+    FROM back AS b
+    JOIN ends AS e ON e.cluster = b.cluster
+    WHERE coalesce(b.back_us, e.until_us) - b.last_us >= $min_seconds * 1000000
+), turns AS ( -- each came back, or was the last
+    SELECT a.cluster, a.broker, a.went_us,
+        count(DISTINCT CASE WHEN b.back_us IS NOT NULL OR b.is_last THEN b.broker END) AS brokers_in_turn
+    FROM away AS a
+    JOIN (SELECT *, went_us = max(went_us) OVER (PARTITION BY cluster) AS is_last FROM away) AS b
+        ON b.cluster = a.cluster AND b.how = a.how AND abs(b.went_us - a.went_us) <= 1800000000
+    GROUP BY a.cluster, a.broker, a.went_us
+), used AS (
+    SELECT a.cluster, a.broker, a.how, a.went_us, a.last_us, a.back_us, d.client_id, d.client_address, d.kind, d.name, d.partition,
+        max(d.software) AS software,
+        max(struct_pack(at_us := d.at_us, connection_id := d.connection_id, exchange := CAST(NULL AS BIGINT))) AS example
+    FROM away AS a
+    JOIN done AS d ON d.cluster = a.cluster AND d.broker = a.broker AND d.at_us BETWEEN a.went_us - 30000000 AND a.last_us
+    GROUP BY a.cluster, a.broker, a.how, a.went_us, a.last_us, a.back_us, d.client_id, d.client_address, d.kind, d.name, d.partition
+), again AS (
+    SELECT u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition, min(d.at_us) AS again_us,
+        min(struct_pack(at_us := d.at_us, connection_id := d.connection_id, exchange := d.exchange)) AS example
+    FROM used AS u
+    JOIN done AS d ON d.cluster = u.cluster AND d.client_id IS NOT DISTINCT FROM u.client_id AND d.client_address = u.client_address
+        AND d.kind = u.kind AND d.name = u.name AND d.partition = u.partition
+        AND d.at_us > CASE WHEN d.broker = u.broker THEN u.last_us ELSE u.went_us END
+    GROUP BY u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition
+), lasting AS ( -- clients that went on for ten seconds
+    SELECT cluster, client_id, client_address, max(at_us) AS at_us FROM done GROUP BY cluster, client_id, client_address
+)
+SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_address, u.software, u.kind, u.example, a.again_us, a.example AS example_again,
+    t.brokers_in_turn,
+    l.at_us - u.went_us >= 10000000
+        AND max(a.again_us) OVER (PARTITION BY u.cluster, u.broker, u.went_us, u.client_id, u.client_address, u.kind) IS NULL AS goes_on
+FROM used AS u
+JOIN turns AS t ON t.cluster = u.cluster AND t.broker = u.broker AND t.went_us = u.went_us
+JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM u.client_id AND l.client_address = u.client_address
+LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us
+    AND a.client_id IS NOT DISTINCT FROM u.client_id AND a.client_address = u.client_address
+    AND a.kind = u.kind AND a.name = u.name AND a.partition = u.partition
