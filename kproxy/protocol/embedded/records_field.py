@@ -36,7 +36,7 @@ from kproxy.protocol.records import (
     open_batches,
     read_batches,
 )
-from kproxy.protocol.records.batches import headers_json, read_usual
+from kproxy.protocol.records.batches import headers_json
 from kproxy.protocol.records.objects import read_objects
 
 MOST_BATCHES = 1_000  # headers shown for one field
@@ -66,19 +66,19 @@ def open_records(
     """
     opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
     opened["partition"] = partition
-    if viewers is None and not unaligned and topic not in INTERNAL_TOPICS:
-        usual = read_usual(data, MOST_BATCHES)
-        if usual is not None:
-            opened["count"], opened["batches"] = usual[0], msgspec.Raw(usual[1])
-            return opened
+    start = read_batches(data, unaligned=True).skipped_start if unaligned else 0
+    headers, count = headers_json(data, start, MOST_BATCHES)
+    only_headers = viewers is None and topic not in INTERNAL_TOPICS
+    opened["count"] = count_records(data[start:]) if count is None else count
+    opened["batches"] = msgspec.Raw(headers)
+    if count is not None and only_headers and not start:
+        return opened  # nearly always
     batches = read_batches(data, unaligned=unaligned)
-    opened["count"] = count_records(data[batches.skipped_start :] if batches.skipped_start else data)
-    opened["batches"] = msgspec.Raw(headers_json(batches, MOST_BATCHES))
     if len(batches) > MOST_BATCHES:
         opened["batchesLeftOut"] = len(batches) - MOST_BATCHES
     if batches.skipped_start or batches.tail is not None:
         _add_edges(batches, opened)
-    if viewers is not None or topic in INTERNAL_TOPICS:
+    if not only_headers:
         _add_records(batches, topic, viewers, opened)
     elif controls := [batch for batch in batches if batch.is_control]:
         _add_records(controls, topic, None, opened)

@@ -5,7 +5,6 @@ For magic 0 and 1, every plain message is a batch of one, and a compressed wrapp
 """
 
 import zlib
-from collections.abc import Iterable
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -264,65 +263,48 @@ def next_batch(bytes data not None, Py_ssize_t position, list out not None: list
     return position
 
 
-def headers_json(batches: Iterable[Batch], Py_ssize_t most) -> bytes:
-    """Return the headers of the first *most* batches as a JSON array, with the names of Kafka's classes.
+def headers_json(bytes data not None, Py_ssize_t position, Py_ssize_t most) -> tuple[bytes, int | None]:
+    """Return the headers of the batches from *position* on, at most *most*, as a JSON array with the names of Kafka's classes.
 
     The producer's fields are there only if there is a producer. A compressed message of magic 0 or 1 has no base offset (null):
-    only its inner messages do.
-    """
-    cdef Buffer out
-    cdef Batch batch
-    memset(&out, 0, sizeof(Buffer))
-    try:
-        for batch in batches:
-            if most <= 0:
-                break
-            put_header(&out, batch)
-            most -= 1
-        return finish_array(&out)
-    finally:
-        free(out.data)
-
-
-def read_usual(bytes data not None, Py_ssize_t most) -> tuple[int, bytes] | None:
-    """Return the number of records and ``headers_json`` of a field, from one walk; None if anything in it is unusual.
-
-    Usual are at most *most* complete batches of magic 2 with records of clients, and nothing behind them.
+    only its inner messages do. Also return the number of records, if these are complete batches of magic 2 with records of
+    clients and nothing follows them; else None.
     """
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
-    cdef Py_ssize_t position = 0
     cdef Py_ssize_t size
     cdef int magic = 0
+    cdef bint is_usual = True
     cdef int64_t count = 0
     cdef Batch batch = Batch.__new__(Batch)
     cdef Buffer out
+    if not 0 <= position <= end:
+        raise IndexError(f"position {position} is not within {end} bytes")
     memset(&out, 0, sizeof(Buffer))
     try:
-        while position < end:
+        while most > 0:
             size = whole_batch(base + position, end - position, &magic)
-            if size == 0 or magic < 2 or most <= 0 or be16(base + position + COVERED_AT_2) & CONTROL:
-                return None
+            if size == 0:
+                break
             fill(batch, data, position, size, magic)
             put_header(&out, batch)
-            count += max(0, <int32_t>be32(batch.at + 57))
+            is_usual &= magic == 2 and not batch.is_control
+            count += max(0, <int32_t>be32(batch.at + 57)) if magic == 2 else 0
             position += size
             most -= 1
-        return count, finish_array(&out)
+        is_usual &= position == end
+        if out.size:
+            out.data[0] = b"["
+        else:
+            put8(&out, b"[")
+        put8(&out, b"]")
+        return PyBytes_FromStringAndSize(<char *>out.data, out.size), count if is_usual else None
     finally:
         free(out.data)
 
 
-cdef bytes finish_array(Buffer *out):
-    """Return the objects in *out*, each with a comma before it, as a JSON array."""
-    if not out.size:
-        return b"[]"
-    out.data[0] = b"["
-    put8(out, b"]")
-    return PyBytes_FromStringAndSize(<char *>out.data, out.size)
-
-
 cdef int put_header(Buffer *out, Batch batch) except -1:
+    """Write a comma and the header as an object."""
     cdef const uint8_t *at = batch.at
     cdef int codec = codec_of(at, batch.magic)
     cdef bint is_wrapper = batch.magic < 2 and codec != 0
