@@ -203,7 +203,7 @@ class Digest:
                 line = data.decode("utf-8", "replace").rstrip()
                 exchange = EXCHANGE.search(line)
                 if exchange is None or self._is_news(*exchange.groups()):
-                    self._show(_narrowed(line, exchange) if exchange and self._is_narrow else line)
+                    self._show(_without_addresses(line, exchange) if exchange and self._is_narrow else line)
                 else:
                     self.left_out[exchange["api"]] += 1
 
@@ -237,8 +237,8 @@ class Digest:
                 self._ending.wait(POLL_S)
 
 
-def _narrowed(line: str, exchange: re.Match[str]) -> str:
-    """Return a line of kproxy decode without addresses and latency, and with single spaces."""
+def _without_addresses(line: str, exchange: re.Match[str]) -> str:
+    """Shorten a line of kproxy decode for narrow terminals: its time, then all from the name of the API on, in single spaces."""
     time_of_day = line.partition(" ")[0]
     return " ".join([time_of_day, *line[exchange.start("api") :].split()])
 

@@ -264,10 +264,7 @@ def _check_limits(limits: Limits) -> Iterator[Problem]:
         )
     if limits.frame_size > MOST_NODE:
         yield "limits.frame_size", f"a frame's size is an int32: at most {MOST_NODE:,} bytes"
-    pairs = (
-        ("held_frame_size", "memory"),
-        ("connections_per_address", "connections"),
-    )
+    pairs = (("held_frame_size", "memory"), ("connections_per_address", "connections"))
     for small, big in pairs:
         low, high = getattr(limits, small), getattr(limits, big)
         if low > high:

@@ -34,12 +34,7 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = ""
     async def unanswered(_request: Request, error: Exception) -> Response:
         return await of_damaged(store, error)
 
-    handlers: dict[Any, Any] = {
-        KproxyError: wrong,
-        HTTPException: no_such,
-        duckdb.Error: unanswered,
-        Exception: failed,
-    }
+    handlers: dict[Any, Any] = {KproxyError: wrong, HTTPException: no_such, duckdb.Error: unanswered, Exception: failed}
     routes = Answers(store, token).routes()
     return Guard(
         Starlette(routes=routes, exception_handlers=handlers), token, hosts, once

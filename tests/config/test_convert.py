@@ -59,12 +59,7 @@ MISTAKES = [
     ("analysis: {log: {}}", (2, 17), "analysis.log.path", "missing"),
     ("analysis: {apis: Fetch}", (2, 18), "analysis.api_name", "expected a list"),
     ("analysis: {apis: [[]]}", (2, 19), "analysis.api_name[0]", "expected text"),
-    (
-        "analysis: {api_name: [], apis: []}",
-        (2, 26),
-        "analysis.apis",
-        "api_name occurs twice, once by its former name",
-    ),
+    ("analysis: {api_name: [], apis: []}", (2, 26), "analysis.apis", "api_name occurs twice, once by its former name"),
     ("workers: 1\nworkers: 2", (3, 1), "workers", "twice"),
     ("<<: {workers: 2}", (2, 1), "", "merging"),
     ("[a]: 2", (2, 1), "", "plain text"),
@@ -99,8 +94,7 @@ def test_all_mistakes_are_found_and_the_rest_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [("no", "no"), ("123", "123"), ("'1.2.3'", "1.2.3"), ("2020-01-01", "2020-01-01"), ("on", "on")],
+    ("text", "value"), [("no", "no"), ("123", "123"), ("'1.2.3'", "1.2.3"), ("2020-01-01", "2020-01-01"), ("on", "on")]
 )
 def test_text_stays_what_was_written(text: str, value: str) -> None:
     config, mistakes = walk(f"clusters: [{{listen: 'a:1', name: {text}}}]")

@@ -173,7 +173,4 @@ def test_faults_of_the_command_line_are_of_every_cluster_behind_those_of_the_fil
     config = config_from_options(Options(file=str(file), faults=["api_name=Produce delay=2s", "leader_moved"]))
     added = [{"api_name": "Produce", "delay": "2s"}, {"scenario": "leader_moved"}]
     found = [[(use.use, use.with_) for use in cluster.filters] for cluster in config.clusters]
-    assert found == [
-        [("faults", {"faults": [{"disconnect": True}, *added]})],
-        [("faults", {"faults": added})],
-    ]
+    assert found == [[("faults", {"faults": [{"disconnect": True}, *added]})], [("faults", {"faults": added})]]

@@ -75,9 +75,6 @@ def test_the_redirection_brings_all_but_kproxy_to_kproxy(require: Require, tmp_p
 def test_the_redirection_says_what_is_wrong() -> None:
     script = DEPLOY / "docker" / "redirect.sh"
     done = subprocess.run(["sh", script, "--port", "1"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "redirect: unknown option --port; known: --ports --to --uid\n",
-    )
+    assert (done.returncode, done.stderr) == (2, "redirect: unknown option --port; known: --ports --to --uid\n")
     done = subprocess.run(["sh", script, "--ports"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "redirect: --ports needs a value\n")

@@ -18,17 +18,7 @@ from tests.deploy.tools import DEPLOY, passes, tool
 SCRIPT = DEPLOY / "release" / "build"
 ROOT = DEPLOY.parent
 # What `pip install kproxy-kafka` must not bring: an engine, a JVM, pages, clients, and what only tests and builds need.
-NEVER = {
-    "confluent-kafka",
-    "cython",
-    "duckdb",
-    "grpcio",
-    "jinja2",
-    "numpy",
-    "pandas",
-    "py4j",
-    "pyarrow",
-}
+NEVER = {"confluent-kafka", "cython", "duckdb", "grpcio", "jinja2", "numpy", "pandas", "py4j", "pyarrow"}
 NEVER |= {"pyspark", "pytest", "scapy", "sqlglot", "vl-convert-python"}
 CAPTURE = ROOT / "captures" / "01-java-produce-consume-group.pcap"
 
@@ -74,11 +64,7 @@ def test_what_is_released_installs_alone(require: Require, sources: Path, tmp_pa
         require("release", shutil.which(name), f"{name} is not installed: pip install '.[release]'")
     out = tmp_path / "out"
     done = subprocess.run(
-        [sources / "deploy" / "release" / "build", out],
-        env=clean(),
-        capture_output=True,
-        text=True,
-        check=False,
+        [sources / "deploy" / "release" / "build", out], env=clean(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-4_000:]
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")

@@ -48,9 +48,9 @@ def write_jars(folder: Path) -> None:
             archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0")
 
 
-def maven(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Put an `mvn` on the path that runs *script* (Python) with its arguments."""
-    program = folder / "mvn"
+def put_on_path(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Make *name* a program that runs *script* (Python) with its arguments, the only one on the path."""
+    program = folder / name
     program.write_text(f"#!{sys.executable}\nimport sys, json, pathlib\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
@@ -105,7 +105,9 @@ def test_a_definition_that_cannot_be_read_is_named_with_its_jar(tmp_path: Path) 
 
 
 def test_maven_is_asked_for_every_jar_and_no_host_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    maven(tmp_path, monkeypatch, "pathlib.Path(sys.argv[0] + '.json').write_text(json.dumps(sys.argv[1:]))")
+    put_on_path(
+        "mvn", tmp_path, monkeypatch, "pathlib.Path(sys.argv[0] + '.json').write_text(json.dumps(sys.argv[1:]))"
+    )
     fetch(tmp_path, offline=True)
     project = ElementTree.parse(tmp_path / "pom.xml").getroot()
     items = [tuple(part.text for part in item) for item in project.iter(f"{POM}artifactItem")]
@@ -123,7 +125,7 @@ def test_without_maven_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_maven_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    maven(tmp_path, monkeypatch, "sys.exit('no such artifact')")
+    put_on_path("mvn", tmp_path, monkeypatch, "sys.exit('no such artifact')")
     with pytest.raises(UsageError, match="no such artifact"):
         fetch(tmp_path)
 
@@ -138,14 +140,6 @@ def test_the_facts_are_what_the_jars_give(require: Callable[[str, object, str], 
     else:
         for path, content in {FACTS: text, **written_enums(Facts(text))}.items():
             assert compare(path.name, path.read_text(encoding="utf-8"), content) == ""
-
-
-def java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Put a `java` on the path that runs *script* (Python) with its arguments."""
-    program = folder / "java"
-    program.write_text(f"#!{sys.executable}\nimport sys\n{script}\n", encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
 
 
 @pytest.mark.parametrize(
@@ -164,13 +158,15 @@ def test_a_line_is_a_code(line: str, expected: ErrorCode) -> None:
 def test_the_newest_jar_says_what_a_code_means_and_older_ones_add_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    java(tmp_path, monkeypatch, 'print("6 NEW retriable" if "new.jar" in sys.argv[2] else "6 OLD\\n2 GONE")')
+    put_on_path(
+        "java", tmp_path, monkeypatch, 'print("6 NEW retriable" if "new.jar" in sys.argv[2] else "6 OLD\\n2 GONE")'
+    )
     codes = read_error_codes([Path("new.jar"), Path("old.jar")], Path("slf4j.jar"))
     assert [(error.code, error.name) for error in codes] == [(2, "GONE"), (6, "NEW")]
 
 
 def test_java_is_given_both_jars_and_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java(tmp_path, monkeypatch, 'print("1", ":".join(sys.argv[1:]))')
+    put_on_path("java", tmp_path, monkeypatch, 'print("1", ":".join(sys.argv[1:]))')
     (only,) = read_error_codes([Path("/k.jar")], Path("/s.jar"))
     source = Path(jars.__file__).with_name("ErrorCodes.java")
     assert only.name == f"-cp:/k.jar:/s.jar:{source}"
@@ -183,6 +179,6 @@ def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_java_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java(tmp_path, monkeypatch, 'sys.exit("no such class")')
+    put_on_path("java", tmp_path, monkeypatch, 'sys.exit("no such class")')
     with pytest.raises(UsageError, match="no such class"):
         read_error_codes([Path("k.jar")], Path("s.jar"))

@@ -73,10 +73,7 @@ def asked(chain: Chain, frame: bytes, at: ConnectionFacts | None = None) -> Outc
 
 def test_what_is_wanted() -> None:
     chain = Chain(
-        [
-            Scripted(forward, requests=(3,), versions=Versions.parse("2-4")),
-            Scripted(forward, responses=(10,)),
-        ]
+        [Scripted(forward, requests=(3,), versions=Versions.parse("2-4")), Scripted(forward, responses=(10,))]
     )
     assert chain.wanted(REQUEST, 3, 2) is Want.HOLD
     assert chain.wanted(REQUEST, 3, 5) is Want.PASS
@@ -604,12 +601,7 @@ def test_what_a_filter_changes_without_saying_so_no_other_sees(fails: bool) -> N
     second = Scripted(renamed("g2"), **BOTH)
     third = Scripted(forward, **BOTH)
     chain = Chain(
-        [
-            Scripted(careless, fails_open=True, **BOTH),
-            second,
-            Scripted(careless, fails_open=True, **BOTH),
-            third,
-        ]
+        [Scripted(careless, fails_open=True, **BOTH), second, Scripted(careless, fails_open=True, **BOTH), third]
     )
     assert asked(chain, heartbeat(5, "g")) == Send(heartbeat(5, "g2"))
     assert third.seen[0][1].message.group_id == "g2"
@@ -980,10 +972,7 @@ def test_a_response_is_cut_behind_what_other_filters_do_to_it() -> None:
 
     answer = response_frame(HEARTBEAT, 3, pack(">ih", 0, 0))
     chain = Chain(
-        [
-            Scripted(lengthen, responses=(HEARTBEAT,)),
-            Scripted(lambda _: Truncate(12), responses=(HEARTBEAT,)),
-        ]
+        [Scripted(lengthen, responses=(HEARTBEAT,)), Scripted(lambda _: Truncate(12), responses=(HEARTBEAT,))]
     )
     cut = chain.on_response(connection(), RequestFacts(HEARTBEAT, 3, 7), answer)
     assert isinstance(cut, Cut)

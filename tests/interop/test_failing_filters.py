@@ -19,15 +19,7 @@ SIDES = ("request", "response")
 FAULTS_TOTAL = "kproxy_filter_faults_total"
 FAULTS = ("raises", "hangs", "another correlation id", "grows past the cap", "no verdict")
 STARTS = (  # what Java's clients of 4.3 send from their start to their first record, and to their end
-    *(
-        "ApiVersions",
-        "Metadata",
-        "InitProducerId",
-        "Produce",
-        "EndTxn",
-        "FindCoordinator",
-        "JoinGroup",
-    ),
+    *("ApiVersions", "Metadata", "InitProducerId", "Produce", "EndTxn", "FindCoordinator", "JoinGroup"),
     *("SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "OffsetCommit", "ConsumerGroupHeartbeat", "DescribeCluster"),
     *("CreateTopics", "DescribeConfigs"),
 )

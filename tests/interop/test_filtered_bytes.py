@@ -205,10 +205,7 @@ CASES = (
     Case("headers", {"topics": ["special-*"], "cluster": "via"}, special_records, with_headers),
     Case("mask", {"rules": [{"topics": ["people-*"], "fields": ["$.email"]}]}, people_fetched, masked),
     Case(
-        "throttle",
-        {"limits": [{"by": "topic", "match": "special-*", "produce_bytes": 100}]},
-        slow_answered,
-        throttled,
+        "throttle", {"limits": [{"by": "topic", "match": "special-*", "produce_bytes": 100}]}, slow_answered, throttled
     ),
     Case(
         "faults",
@@ -255,9 +252,7 @@ def recording(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with Recorder() as recorder:
         made = Recording(single, folder, recorder, {}, {}, {}, {})
         beyond = virtual_cluster(
-            single.bootstrap("PLAIN"),
-            name=BEYOND,
-            filters=[{"use": "telemetry", "with": {"push_interval": "1s"}}],
+            single.bootstrap("PLAIN"), name=BEYOND, filters=[{"use": "telemetry", "with": {"push_interval": "1s"}}]
         )
         started = [Proxy(folder / BEYOND, [beyond]).start()]
         targets = {case.name: single.bootstrap("PLAIN")[0] for case in CASES} | {"telemetry": started[0].bootstrap()}

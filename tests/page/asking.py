@@ -18,6 +18,7 @@ from tests.support.corpus import CAPTURES
 TOKEN = "a-token-for-tests"
 HERE = "http://127.0.0.1:8000"
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
 
 
 class Browser:

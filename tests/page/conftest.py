@@ -1,8 +1,11 @@
-"""The live store of these tests runs in their own process, where what it takes from feeds may not wait for an idle core."""
+"""The store that most tests of the page ask; and live stores in the process of the tests, which may not wait for an idle core."""
 
 from collections.abc import Iterator
 
 import pytest
+
+from kproxy.page.recorded import Recorded
+from tests.page.asking import CAPTURE, opened
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -11,3 +14,10 @@ def feeds_are_taken_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kproxy.page.live.store.take_what_is_left", lambda: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[Recorded]:
+    """A capture with rebalances, all read."""
+    with opened(CAPTURE) as recorded:
+        yield recorded

@@ -1,7 +1,6 @@
 """Activity and heat map: sums over buckets are what the exchanges are."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,16 +10,6 @@ from kproxy.errors import UsageError
 from kproxy.page.activity import LEVELS, activity, groups, heatmap
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
-from tests.page.asking import opened
-from tests.support.corpus import CAPTURES
-
-CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from kproxy.page.detail import bytes_of, compare, detail_of
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.pipeline.run import Options
-from tests.page.asking import ORDERS, decoded, opened
-from tests.page.test_tables import CAPTURE, decoded_tables
-from tests.page.test_tables import CAPTURE as REBALANCE
+from tests.page.asking import CAPTURE, ORDERS, decoded, opened
+from tests.page.test_tables import decoded_tables
 
 
 def test_an_exchange() -> None:
@@ -36,7 +34,7 @@ def test_an_exchange() -> None:
 
 
 def test_what_an_error_means_and_what_clients_do() -> None:
-    errors = [error for one in every_detail(REBALANCE) for error in one["errors"]]
+    errors = [error for one in every_detail(CAPTURE) for error in one["errors"]]
     (known,) = {error["name"]: error for error in errors if error["code"] == 79}.values()
     assert (known["name"], known["retriable"]) == ("MEMBER_ID_REQUIRED", False)
     assert "join again" in known["clients"] and "KIP-394" in known["meaning"]
@@ -44,19 +42,19 @@ def test_what_an_error_means_and_what_clients_do() -> None:
 
 def test_the_text_is_that_of_decode() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kproxy", "decode", "-q", "-v", str(REBALANCE)], capture_output=True, check=True
+        [sys.executable, "-m", "kproxy", "decode", "-q", "-v", str(CAPTURE)], capture_output=True, check=True
     )
     text = done.stdout.decode()
-    for one in every_detail(REBALANCE):
+    for one in every_detail(CAPTURE):
         for side in ("request", "response"):
             assert one[side] is None or (one[side]["rendered"] and one[side]["rendered"] in text)
 
 
 def test_of_a_decoded_log_bytes_are_encoded_where_they_are_as_many_as_were_sent(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    log.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in decoded(REBALANCE)))
+    log.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in decoded(CAPTURE)))
     same = others = 0
-    for of_log, of_capture in zip(every_detail(log), every_detail(REBALANCE), strict=True):
+    for of_log, of_capture in zip(every_detail(log), every_detail(CAPTURE), strict=True):
         for side in ("request", "response"):
             if of_log[side] is None or of_log[side]["bytes"] is None:
                 others += 1
@@ -75,7 +73,7 @@ def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
     ):
         found, without = detail_of(tables, 3), detail_of(bare, 3)
     assert found is not None and without is not None
-    whole = every_detail(REBALANCE)[2]
+    whole = every_detail(CAPTURE)[2]
     assert [node["name"] for node in found["request"]["tree"]["children"][0]["children"]] == [
         node["name"] for node in whole["request"]["tree"]["children"][2]["children"] if node["name"] != "taggedFields"
     ]
@@ -87,7 +85,7 @@ def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
 def test_tables_that_hold_records_show_them(tmp_path: Path) -> None:
     with (
         Tabled([decoded_tables(tmp_path / "tables", "--records")]) as tables,
-        opened(REBALANCE, options=Options(records=True)) as store,
+        opened(CAPTURE, options=Options(records=True)) as store,
     ):
         pairs = [(detail_of(tables, n), detail_of(store, n)) for n in range(store.first, store.last + 1)]
     seen = 0
@@ -136,12 +134,6 @@ def test_no_more_records_than_a_person_looks_at(monkeypatch: pytest.MonkeyPatch)
         assert record["offset"] == first["offset"]
         assert record["value"]["text"] == f"{first['value']['text'][:3]}…"
     assert [one["json"]["count"] for one in found["records"]] == counts
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as found:
-        yield found
 
 
 def test_an_exchange_is_equal_to_itself(store: Recorded) -> None:

@@ -31,9 +31,9 @@ from kproxy.page.work import Cancelled, Work
 from kproxy.pipeline.run import Options
 from kproxy.protocol.addresses import parse_ip, split_address
 from tests.page import asking
-from tests.page.asking import ORDERS, TOKEN, Browser, opened
+from tests.page.asking import CAPTURE, ORDERS, TOKEN, Browser, opened
 from tests.page.feeding import feed_of, live, send
-from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.page.test_tables import decoded_tables
 from tests.support.corpus import CAPTURES
 from tests.support.hostile_names import hostile_names
 from tests.support.kafka.processes import eventually
@@ -44,12 +44,6 @@ TLS = CAPTURES / "07-tls13-dsb.pcapng"
 PRODUCED_BY_TLS = 60  # records that its producer says were acknowledged
 READ = 600  # records that the consumers of CAPTURE say they read
 CONDITION = 'apiName == "JoinGroup" && latencyMs > 1.0'
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as found:
-        yield found
 
 
 def decode(*words: str, source: Path = CAPTURE) -> bytes:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,13 @@ from kproxy.page.findings import Findings
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Cancelled, Work
-from tests.page.asking import opened
+from tests.page.asking import CAPTURE, opened
 from tests.page.feeding import feed_of, live, send
-from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.page.test_tables import decoded_tables
 from tests.support.command import kproxy
 from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
 from tests.support.sampled import sampled
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -55,10 +55,7 @@ def test_a_column_that_there_is_not(store: Recorded) -> None:
 
 def test_times(store: Recorded) -> None:
     rows = store.page(Work(), limit=500, columns=["requestAt", "responseAt"]).rows
-    assert store.times() == (
-        min(int(row[0]) for row in rows if row[0]),
-        max(int(row[1] or row[0]) for row in rows),
-    )
+    assert store.times() == (min(int(row[0]) for row in rows if row[0]), max(int(row[1] or row[0]) for row in rows))
 
 
 def test_a_filter_on_bodies_that_was_given_up_goes_on_where_it_was(

@@ -16,11 +16,9 @@ from kproxy.page.server import page_app
 from kproxy.page.store import Store
 from kproxy.page.tables import KeptColumns, Tabled, damages_of
 from kproxy.page.work import Work
-from tests.page.asking import TOKEN, Browser, opened
-from tests.support.corpus import CAPTURES
+from tests.page.asking import CAPTURE, TOKEN, Browser, opened
 from tests.support.exchange_tables import write_tables
 
-CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
 NAMES = list(COLUMNS)
 
 

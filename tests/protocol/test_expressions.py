@@ -36,10 +36,7 @@ def test_a_value() -> None:
         ),
         ("a == 1 )", "is wrong at column 8: ) cannot be here"),
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
-        (
-            "clientId == shop-1",
-            "nothing is called 'shop' (column 13); a text stands in quotes; there are clientId, a",
-        ),
+        ("clientId == shop-1", "nothing is called 'shop' (column 13); a text stands in quotes; there are clientId, a"),
         ("a == 1 && (clientId == client)", "(column 24); a text stands in quotes; did you mean clientId?"),
         ("'client' == a || x.client == client", "nothing is called 'client' (column 30); a text stands in quotes; "),
         ("clientIds == 'x'", "nothing is called 'clientIds' (column 1); did you mean clientId?"),

@@ -262,10 +262,7 @@ PRODUCE_V9 = (
                 "topicData": [
                     {
                         "name": "t",
-                        "partitionData": [
-                            {"index": 0, "recordsSizeInBytes": 5},
-                            {"index": 1, "recordsSizeInBytes": 7},
-                        ],
+                        "partitionData": [{"index": 0, "recordsSizeInBytes": 5}, {"index": 1, "recordsSizeInBytes": 7}],
                     }
                 ],
             },

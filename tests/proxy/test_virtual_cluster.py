@@ -192,10 +192,7 @@ async def test_promise_15_a_filter_that_cannot_be_loaded_leaves_all_as_it_was() 
     async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         chain, plan = proxy.cluster._filters.chain, proxy.cluster.plan
         wrong = Cluster(
-            listen=proxy.address,
-            bootstrap=["127.0.0.1:1"],
-            addresses=FIXED,
-            filters=[FilterUse(use="no.such:Filter")],
+            listen=proxy.address, bootstrap=["127.0.0.1:1"], addresses=FIXED, filters=[FilterUse(use="no.such:Filter")]
         )
         with pytest.raises(UsageError):
             proxy.cluster.configure(wrong, proxy.with_cluster(wrong))
@@ -295,11 +292,7 @@ async def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[Filter
 
 async def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
     async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
-        for start in (
-            b"GET / HTTP/1.1\r\n\r\n",
-            b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3",
-            b"\xff\xff\xff\xff" + bytes(20),
-        ):
+        for start in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3", b"\xff\xff\xff\xff" + bytes(20)):
             reader, writer = await proxy.connect()
             writer.write(start)
             with contextlib.suppress(ConnectionResetError):

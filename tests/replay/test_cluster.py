@@ -189,10 +189,7 @@ def made(name: str, version: int, json: str) -> Any:
 GROUP_REQUESTS = {
     "HeartbeatRequest": (4, '{"groupId": "g", "generationId": 1, "memberId": "m", "groupInstanceId": null}'),
     "DescribeGroupsRequest": (5, '{"groups": ["g", "h"], "includeAuthorizedOperations": false}'),
-    "OffsetFetchRequest": (
-        8,
-        '{"groups": [{"groupId": "g", "topics": null}], "requireStable": false}',
-    ),
+    "OffsetFetchRequest": (8, '{"groups": [{"groupId": "g", "topics": null}], "requireStable": false}'),
 }
 
 

@@ -50,9 +50,7 @@ def test_fields_that_differ() -> None:
 def test_what_follows_from_an_error_is_not_told_beside_it() -> None:
     compared = compared_to(listed(5), listed(-1, error=6))
     where = "topics[orders].partitions[1].errorCode"
-    assert compared.differences == [
-        Difference("topics.partitions.errorCode", where, "NONE", "NOT_LEADER_OR_FOLLOWER"),
-    ]
+    assert compared.differences == [Difference("topics.partitions.errorCode", where, "NONE", "NOT_LEADER_OR_FOLLOWER")]
     assert compared.left_out == {LeftOut.FOLLOWS: 1}
 
 

@@ -98,12 +98,7 @@ class Scripted(Filter):
     """A filter for tests: wants the API keys given, answers as *judge* says, and keeps what it was shown."""
 
     def __init__(
-        self,
-        judge: Judge,
-        *,
-        requests: Collection[int] = (),
-        responses: Collection[int] = (),
-        **attributes: Any,
+        self, judge: Judge, *, requests: Collection[int] = (), responses: Collection[int] = (), **attributes: Any
     ) -> None:
         self.judge = judge
         self.requests = requests

@@ -135,22 +135,3 @@ def scenes_of(names: list[bytes]) -> list[Scene]:
         steps = [step for name in some for step in exchanges_of(name)]
         made.append(Scene(f"scene {start}", login(some[0]) + steps))
     return made
-
-
-def crowded(names: list[bytes], contents: list[bytes]) -> list[Segment]:
-    """Three exchanges with all of the names: topics asked for; topics refused, each with a message; records refused, likewise."""
-    topics = array(*(string(name) + pack(">ih", 1, 1) + array() + array(string(name) + string(name)) for name in names))
-    failed = array(*(string(name) + pack(">h", 36) + string(name) for name in names))
-    rows = (record(data, data, at, b"\x02" + sized(data) + sized(data)) for at, data in enumerate(contents))
-    records = batch(b"".join(rows), len(contents))
-    partition = array(pack(">i", 0) + pack(">i", len(records)) + records)
-    why = array(*(pack(">i", at) + string(name) for at, name in enumerate(names)))
-    refused = array(pack(">ihqqq", 0, 87, -1, -1, -1) + why + string(names[0]))  # INVALID_RECORD
-    return [
-        asked(3, 1, names[2], array(*map(string, names))),
-        answered(array() + pack(">i", 1) + array()),
-        asked(19, 1, names[0], topics + pack(">ib", 1_000, 0)),
-        answered(failed),
-        asked(0, 8, names[1], pack(">hhi", -1, 1, 1_000) + array(string(names[0]) + partition)),
-        answered(array(string(names[0]) + refused) + pack(">i", 0)),
-    ]

@@ -100,11 +100,7 @@ class Recorder:
         return found
 
     async def _relay(
-        self,
-        kept: list[Recorded],
-        target: tuple[str, int],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, kept: list[Recorded], target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         connection = Recorded()
         kept.append(connection)

@@ -60,11 +60,7 @@ def sections(name: str = RECORDED) -> bytes:
     recorded = list(frames(name))
     third = len(recorded) // 3
     data = b""
-    for order, some in (
-        ("<", recorded[:third]),
-        (">", recorded[third : 2 * third]),
-        ("<", recorded[2 * third :]),
-    ):
+    for order, some in (("<", recorded[:third]), (">", recorded[third : 2 * third]), ("<", recorded[2 * third :])):
         data += section(order) + interface(ETHERNET, order=order)
         for at, (seconds, fraction, frame) in enumerate(some):
             if at == len(some) // 2:

@@ -9,13 +9,7 @@ from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any
 
-from kproxy.protocol import (
-    ApiKey,
-    request_header_version,
-    request_message,
-    response_header_version,
-    response_message,
-)
+from kproxy.protocol import ApiKey, request_header_version, request_message, response_header_version, response_message
 from kproxy.protocol.addresses import Address
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.cluster import Cluster

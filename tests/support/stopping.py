@@ -25,9 +25,9 @@ class Person:
     """Has the token, from the proxy's log."""
 
     def __init__(self, proxy: Proxy) -> None:
-        found = eventually(lambda: _url(proxy), what="the address of the page in the log")
-        self.address = f"http://{urlsplit(found).netloc}/page/api"
-        (self.token,) = parse_qs(urlsplit(found).query)["token"]
+        url = urlsplit(proxy.page_url())
+        self.address = f"http://{url.netloc}/page/api"
+        (self.token,) = parse_qs(url.query)["token"]
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Status and answer; header names have underscores."""
@@ -82,13 +82,6 @@ class Person:
         text = self.shown(stop)["json"]
         assert text.count(before) == 1, text
         self.decide(stop, "replace", json=text.replace(before, after))
-
-
-def _url(proxy: Proxy) -> str | None:
-    for line in proxy.log.read_text(encoding="utf-8").splitlines():
-        if line.startswith("{") and (event := json.loads(line))["event"] == "the page, where breakpoints may be set":
-            return Path(event["file"]).read_text(encoding="ascii").strip()
-    return None
 
 
 LONG_HOLD = 120  # seconds; in most tests nothing is to go on by itself

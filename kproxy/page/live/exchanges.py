@@ -225,14 +225,7 @@ class _Closed(Opener):
 
 def _frame(side: Side, of: Message | None) -> Frame:
     frame = Frame(
-        side.data,
-        side.started_at,
-        side.ended_at,
-        None,
-        side.body_start,
-        of,
-        side.body_version,
-        sent_at=side.sent_at,
+        side.data, side.started_at, side.ended_at, None, side.body_start, of, side.body_version, sent_at=side.sent_at
     )
     if side.unusual is not None:
         _note_unusual(frame, side.unusual)

@@ -37,12 +37,7 @@ LINGER_S = 25.0
 SOURCE = "live"  # what the column ``capture`` of connections has
 OPEN = "end of capture"  # the value of ``closed`` for open connections: findings look for it
 KEY = "connection_id"  # identifies rows that are replaced
-FORM: dict[str, Any] = {
-    "compression": "zstd",
-    "compression_level": 1,
-    "use_dictionary": True,
-    "store_schema": False,
-}
+FORM: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": True, "store_schema": False}
 # Parts that are written to the directory as one: more, the more there are, so that the number of files stays small
 FEWEST, SHARE, MOST = 4, 32, 16
 

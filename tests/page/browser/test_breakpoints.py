@@ -19,11 +19,10 @@ from tests.page.browser.breaking import BreakpointsPage
 from tests.page.browser.driving import NARROW, WIDE, driven
 from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_hostile import shows_text_only, unseen
-from tests.page.browser.test_hostile_places import MANY, WIDTHS, audit, cases, in_parts
 from tests.support.fault_clients.java import JavaClient
 from tests.support.filtering import make, part, request_frame
 from tests.support.frames import request
-from tests.support.hostile_names import crowded, exchanges_of, hostile_names
+from tests.support.hostile_names import exchanges_of, hostile_names
 from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import children, command_line
@@ -34,7 +33,6 @@ from tests.support.stopping import PRODUCE, Stopping, produce, stopping
 __all__ = ["axe"]
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
-FIRST_TOPIC = "return JSON.parse(document.querySelector('section.stop textarea')?.value ?? '{}').topics?.[0].name"
 VALUE = "topicData[0].partitionData[0].records[0].records[0].value"
 Starts = Callable[..., tuple[Stopping, BreakpointsPage]]
 
@@ -392,29 +390,3 @@ def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, so
     page.press("D")  # the next one
     page.done("was dropped")
     assert looks_right(page, axe) == [], "what was done"
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_ten_thousand_hostile_names_in_stopped_messages(start: Starts, sockets: ExitStack) -> None:
-    parts = in_parts(cases(MANY, lambda name: name.decode("utf-8", "replace").encode() == name))
-    scene, page = start(page={"hold": 300})
-    page.add('apiName == "Metadata"')
-    for names in parts:
-        (_, asked) = crowded(names, [])[0]
-        sockets.enter_context(socket.create_connection(address(scene.proxy.bootstrap()), 60)).sendall(asked)
-    page.until(lambda: len(page.all(".stops .name")) == len(parts), "all are stopped")
-    left = {tuple(name.decode() for name in names) for names in parts}
-    for at in range(len(parts)):
-        page.size(WIDTHS[at % 2])
-        page.run("document.querySelectorAll('.stops .name')[arguments[0]].click()", at)
-        page.until(lambda: page.run(FIRST_TOPIC) in {one[0] for one in left}, "its text")
-        assert unseen(page.text.replace("\n", "")) == set()
-        left.remove(tuple(topic["name"] for topic in json.loads(page.text)["topics"]))
-        page.edit(page.text + "x")
-        page.said("Line ")
-        audit(page)
-        page.click("Undo the edit")
-        page.said("As it came")
-    assert left == set()
-    shows_text_only(page)

@@ -11,11 +11,11 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.facts import facts
+from tests.page.asking import CAPTURE as REBALANCE
 from tests.page.asking import ORDERS, decoded
 from tests.page.browser.driving import HEIGHT, WIDE, Page, measured
 from tests.page.browser.driving import opened as browsed
 from tests.page.browser.test_exchanges import title
-from tests.page.test_tables import CAPTURE as REBALANCE
 from tests.support.canaries import Scene, capture
 from tests.support.corpus import CAPTURES
 from tests.support.frames import array, batch, record, string

@@ -1,13 +1,11 @@
 """The live page of `kproxy run` in Chromium: rows come, can be followed, paused and filtered; a restart is noticed."""
 
-import json
 import os
 import signal
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from struct import pack, unpack
 from typing import Any, Self
 
@@ -15,7 +13,6 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import Page, measured
-from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long]
@@ -76,15 +73,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
             server.shutdown()
 
 
-def url(proxy: Proxy) -> str | None:
-    events = [json.loads(line) for line in Path(proxy.log).read_text("utf-8").splitlines() if line.startswith("{")]
-    return next(
-        (Path(event["file"]).read_text("ascii").strip() for event in events if event["event"] == "the page"), None
-    )
-
-
 def test_rows_come_are_followed_paused_and_filtered(driver: Any, proxy: Proxy) -> None:
-    page = Page(driver, eventually(lambda: url(proxy), what="the address in the log"))
+    page = Page(driver, proxy.page_url())
     with Client(proxy) as client:
         watch(page, client, proxy)
 
@@ -171,7 +161,7 @@ def counted(page: Page) -> tuple[int, int]:
 
 @pytest.mark.timeout(1200)
 def test_a_million_exchanges_leave_nothing_behind_in_the_page(driver: Any, proxy: Proxy) -> None:
-    page = Page(driver, eventually(lambda: url(proxy), what="the address in the log"))
+    page = Page(driver, proxy.page_url())
     with Client(proxy) as client:
         page.until(lambda: fed(page), "the analyzer")
         client.ask(10)

@@ -1,21 +1,9 @@
 """Completion of filters."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import Filter
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
-from tests.page.asking import opened
-from tests.page.test_tables import CAPTURE
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as found:
-        yield found
 
 
 def choices(store: Recorded, text: str, of: str = "filter") -> tuple[str, list[str]]:

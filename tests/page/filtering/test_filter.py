@@ -18,8 +18,8 @@ from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from kproxy.session import Exchange
-from tests.page.asking import opened
-from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.page.asking import CAPTURE, opened
+from tests.page.test_tables import decoded_tables
 from tests.support.command import kproxy
 from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled

@@ -1,6 +1,5 @@
 """Conditions taken apart: at the connectives that are at their top, and nowhere else."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import cel
@@ -11,19 +10,9 @@ from hypothesis import strategies as st
 
 from kproxy.page.exporting import Selection
 from kproxy.page.filtering.filter import Filter, FilterError
-from kproxy.page.filtering.parts import (
-    Part,
-    as_cel,
-    conjuncts,
-    leaves,
-    searched_texts,
-    take_apart,
-    tokens_of,
-)
+from kproxy.page.filtering.parts import Part, as_cel, conjuncts, leaves, searched_texts, take_apart, tokens_of
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
-from tests.page.asking import opened
-from tests.page.test_tables import CAPTURE
 
 
 def shown(part: Part) -> Any:
@@ -125,12 +114,6 @@ def test_tokens(condition: str, expected: list[str]) -> None:
     tokens = tokens_of(condition)
     assert [token.text for token in tokens] == expected
     assert all(condition[token.at :].startswith(token.text) for token in tokens)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Recorded]:
-    with opened(CAPTURE) as made:
-        yield made
 
 
 def holding(store: Recorded, text: str) -> list[int]:

@@ -161,12 +161,7 @@ def test_what_is_remembered_has_bounds_and_ends(monkeypatch: pytest.MonkeyPatch)
     own = OwnConnections(lambda: clock[0])
     for port in range(most + 10):
         own.connected(Named(port))  # type: ignore[arg-type]
-    assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, most + 9)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, most + 9)] == [False, False, True, True]
     clock[0] += REMEMBERED_S + 0.1
     own.connected(Named(5))  # type: ignore[arg-type]
     assert len(own._made) == 1

@@ -16,15 +16,7 @@ from kproxy.config import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.proxy_protocol import Header, read_header
-from kproxy.proxy.network.upstream import (
-    CACHED_S,
-    FAILED_S,
-    FAILURE_CACHED_S,
-    MOST_NAMES,
-    Address,
-    Resolver,
-    Upstream,
-)
+from kproxy.proxy.network.upstream import CACHED_S, FAILED_S, FAILURE_CACHED_S, MOST_NAMES, Address, Resolver, Upstream
 from tests.conftest import Require
 from tests.support.backend import echo, said_back, scripted
 from tests.support.loops import LOOPS, run

@@ -144,16 +144,17 @@ def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "module", "why"),
     [
-        ("x.die", "worker 0 ended with exit code 7 before it was ready"),
-        ("x.fail", "127.0.0.1:1: address already in use"),
+        ("x.die", STAND_IN, "worker 0 ended with exit code 7 before it was ready"),
+        ("x.fail", STAND_IN, "127.0.0.1:1: address already in use"),
+        ("plain", "tests.support.no_such_module", "worker 0 ended with exit code 1 before it was ready"),
     ],
 )
-def test_one_that_cannot_work_says_why(words: str, why: str) -> None:
+def test_one_that_cannot_work_says_why(words: str, module: str, why: str) -> None:
     async def main() -> str:
         listener = Listener(words)
-        child, keeping = await keep(listener)
+        child, keeping = await keep(listener, module)
         answer = await listener.answers.get()
         child.kill()
         await keeping
@@ -184,18 +185,6 @@ def test_23_without_file_descriptors_none_can_be_started_and_nothing_else_happen
         return listener.codes
 
     assert set(run("asyncio", main())) == {None}
-
-
-def test_a_module_that_is_not_there_ends_by_its_exit_code() -> None:
-    async def main() -> str:
-        listener = Listener()
-        child, keeping = await keep(listener, "tests.support.no_such_module")
-        answer = await listener.answers.get()
-        child.kill()
-        await keeping
-        return answer
-
-    assert run("asyncio", main()) == "worker 0 ended with exit code 1 before it was ready"
 
 
 def test_a_configuration_too_long_for_a_message_is_answered_and_ends_nothing() -> None:

@@ -1,6 +1,7 @@
 """`kproxy run` as a process, as a user starts it: by a configuration file."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -12,15 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.kafka.gate import MARK
-from tests.support.kafka.processes import (
-    children,
-    command_line,
-    eventually,
-    resident_size,
-    spawn,
-    stop,
-    tail,
-)
+from tests.support.kafka.processes import children, command_line, eventually, resident_size, spawn, stop, tail
 from tests.support.ports import free_ports
 from tests.support.sockets import address
 
@@ -179,6 +172,16 @@ class Proxy:
     def resident_size(self) -> int:
         """Resident bytes of the processes that forward, without the shared memory whose size is fixed: the tap's ring."""
         return sum(map(resident_size, self.workers()))
+
+    def page_url(self) -> str:
+        """The address of its page, with the token: the log names the file that has it."""
+
+        def file() -> str | None:
+            lines = [line for line in self.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+            events = map(json.loads, lines)
+            return next((event["file"] for event in events if re.match("the page(,|$)", event["event"])), None)
+
+        return Path(eventually(file, what="the address of the page in the log")).read_text(encoding="ascii").strip()
 
     def said(self) -> str:
         """The end of its log."""
