@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
-QUIET, LONGER = 50, 3  # after QUIET looks without a record, each wait is LONGER times as long
+LONGER = (
+    3  # times as long is the wait after a look that found few bytes: each look costs as much as dozens of exchanges
+)
 WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
 WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
-FEW = 65_536  # bytes of a ring that may wait
+FEW = 65_536  # bytes of a ring that may wait, and at most one part in 64 of it
 BEHIND = 1 << 20  # bytes of a ring after which the analyzer needs more CPU, if there is more (scheduling.py)
 SEND_EVERY = 1.0  # seconds
 STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is given up
@@ -123,6 +125,7 @@ class Analyzer:
         self._past_size = 0
         self._page_path = ""
         self._behind = [min(BEHIND, size // 8) for size in sizes]
+        self._few = [min(FEW, size // 64) for size in sizes]
         self._most_lag = 0
 
     def report(self, event: str, **keys: messages.LogValue) -> None:
@@ -290,8 +293,8 @@ class Analyzer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some ring has more than FEW bytes waiting, so that it must be read at once."""
-        return any(reader.waiting > FEW for reader in self._readers)
+        """Whether some ring has more than a few bytes waiting, so that it must be read at once."""
+        return any(reader.waiting > few for reader, few in zip(self._readers, self._few, strict=True))
 
     def is_far_behind(self) -> bool:
         """Return whether a ring is filling up, or has waiting bytes and none were read since the last call."""
@@ -376,20 +379,21 @@ class Analyzer:
 
 
 async def _read_until(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until *stop*: without pause while there is more, else some times a second, less often without traffic."""
-    flushed, quiet = False, 0
+    """Read the rings until *stop*: without pause while there is more, else some times a second, seldom with little traffic."""
+    flushed, much = False, False
     while not stop.is_set():
+        much = much or analyzer.is_behind
         most = await analyzer.read_all() if analyzer.is_configured else 0
         if most >= BATCH or (most and analyzer.is_behind):
             await asyncio.sleep(0)
             continue
-        quiet = 0 if most else quiet + 1
         if most:
             flushed = False
         elif not flushed:
             analyzer.flush()
             flushed = True
-        await asyncio.sleep(analyzer.wait * (1 if quiet < QUIET else LONGER))
+        await asyncio.sleep(analyzer.wait * (1 if much else LONGER))
+        much = False
 
 
 async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop: asyncio.Event) -> None:
