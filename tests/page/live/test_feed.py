@@ -58,6 +58,7 @@ def store(folder: Path) -> Iterator[Live]:
 
 SHORT = ("connection_churn", "reconnect_loop")  # findings about connections that end soon
 LIST_GROUPS = Side(b"\0\x10" + SENT.data[2:], SENT.started_at, SENT.ended_at, 0, 10, 0)
+ANSWER = Side(bytes(14), SENT.started_at, SENT.ended_at, 0, 4, 0)  # to it: no error, no groups
 
 
 def counts(store: Live) -> tuple[int, int, int]:
@@ -151,11 +152,11 @@ def test_an_exchange_that_cannot_become_rows_harms_no_other(
 
 
 def test_connections_that_are_open_have_not_ended_soon(store: Live, folder: Path) -> None:
-    """Forty with an opening alone, forty with work on them: of each findings tell once they have ended, and not before."""
+    """Forty with an opening alone, forty with answered work: findings tell of each once they have ended, and not before."""
     analyzer = Analyzer(folder)
     numbers = range(1, 81)
     for number in numbers:
-        work = Shown(number, SENT.started_at, 16, 0, 2, "works", LIST_GROUPS, None, False, True, None, None)
+        work = Shown(number, SENT.started_at, 16, 0, 2, "works", LIST_GROUPS, ANSWER, False, True, None, None)
         analyzer.send(
             Begun(number, SENT.started_at, f"127.0.0.{1 + number % 2}:{number}", "127.0.0.1:9092", "orders"),
             work if number % 2 else shown(number),
