@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
-MOST_HELD = (
-    8_000_000  # bytes of rows before DuckDB is started: it keeps so few in memory, which saves a tenth of a second
-)
+MOST_HELD = 8_000_000  # bytes of rows before DuckDB is started, which keeps so few in memory
 MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
 Watch: TypeAlias = Callable[[Files, Input, Iterator[None]], None]
 Connect: TypeAlias = Callable[[bool], "duckdb.DuckDBPyConnection"]  # True: for few rows
@@ -104,7 +102,9 @@ class Loader:
         )
         if files:
             self._decode(files, inserted)
-        self._holds_all = bool(files) and not (prefix or directories or inserted.begun)
+        self._holds_all = (
+            bool(files) and not (prefix or directories or inserted.begun) and inserted.held_bytes <= MOST_HELD
+        )
         inserted.finish()
 
     def _create_all(self, directories: list[Path], prefix: str, decoded: str) -> None:
@@ -188,15 +188,15 @@ class _Inserter:
         self._create = create
         self._reading = reading
         self._held: list[tuple[str, Any]] = []
-        self._held_bytes = 0
+        self.held_bytes = 0
         self.begun = False
         self._uncommitted = 0  # bytes
 
     def add(self, name: str, batch: Any) -> None:
         """Take rows of the table *name*."""
         self._held.append((name, batch))
-        self._held_bytes += batch.nbytes
-        if not self._reading.holds and (self.begun or self._held_bytes > MOST_HELD):
+        self.held_bytes += batch.nbytes
+        if not self._reading.holds and (self.begun or self.held_bytes > MOST_HELD):
             self._write()
 
     def finish(self) -> None:

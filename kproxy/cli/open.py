@@ -3,7 +3,6 @@
 import os
 import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,8 +120,7 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
             if browse:  # with an address that works only once, as other users can see the arguments of programs
                 _browse(address + once, port)
 
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again after its last answer: this command ends like that
-            serve(page_app(store, token, once=once), listener, ready)
+        serve(page_app(store, token, once=once), listener, ready)
 
 
 def _browse(address: str, port: int) -> None:

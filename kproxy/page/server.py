@@ -1,6 +1,7 @@
 """Open the sources that a person names, and serve the page: an ASGI application."""
 
 import ctypes
+import signal
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -42,10 +43,18 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = ""
 
 
 def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until the process is interrupted."""
+    """Answer until the process is interrupted, which may be right after *ready*.
+
+    uvicorn takes the signal later; until then it would raise KeyboardInterrupt in the middle of an import, and compiled modules
+    lose exceptions there.
+    """
     server = uvicorn.Server(server_settings(app))
-    ready()
-    server.run(sockets=[listener])
+    before = signal.signal(signal.SIGINT, server.handle_exit)
+    try:
+        ready()
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def open_sources(

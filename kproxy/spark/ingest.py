@@ -303,7 +303,7 @@ def ingest(
             reading.read_whole(group)
         if output.format == "parquet":
             catalog.complete(tables_of(options))
-            if report.skipped and (count := catalog.continued(wanted)):
+            if count := catalog.continued(wanted):
                 note(CONTINUED.format(count))
     return report
 
