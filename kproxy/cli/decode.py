@@ -33,9 +33,7 @@ from kproxy.pipeline.summary import Summary
 POLL_S = 0.1  # between two looks for more
 CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of a section of pcapng
 STANDARD_OUTPUT = Path("-")
-JOB_SIZE = (
-    32 * 1024 * 1024
-)  # bytes of a capture for each process unless --jobs says otherwise: all read all of its packets
+JOB_SIZE = 32 * 1024 * 1024  # bytes of a capture for each process unless --jobs says otherwise; each reads all packets
 MOST_JOBS = 32
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 

@@ -100,7 +100,7 @@ class Where:
 
     def _records(self, embedded: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield the records of an exchange, each with the values that its key, value and headers have as JSON."""
-        for held in (one["json"] for one in embedded if one["kind"] == "records"):
+        for held in (one["json"] for one in embedded if one["kind"] == "records" and "json" in one):
             if "records" not in held:
                 self.note("records were not read: add --records")
             for record in held.get("records", ()):

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
-LONGER = (
-    3  # times as long is the wait after a look that found few bytes: each look costs as much as dozens of exchanges
-)
+LONGER = 3  # times as long is the wait after a look that found few bytes: a look costs as much as dozens of exchanges
 WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
 WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
 FEW = 65_536  # bytes of a ring that may wait, and at most one part in 64 of it
