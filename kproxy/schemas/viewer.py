@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
-from kproxy.protocol.embedded.viewers import MOST_SHOWN, Content, JsonViewer, Viewers
+from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
 from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.framings import Framed, find_framing, message_indexes
 from kproxy.schemas.store import Schema, Schemas
@@ -35,7 +35,8 @@ class SchemaViewer:
     """Shows what a schema describes.
 
     ``framing`` (null: none, the topic's schema was given), ``id``, and what is known of the schema: ``subject``, ``version``,
-    ``type``. Then ``value``; or ``problem`` says why there is none, and the payload is ``json`` or ``hex``.
+    ``type``. Then ``value``, in which fields named like a secret are withheld; or ``problem`` says why there is none, and the
+    payload is ``json`` or ``hex``.
     """
 
     name = "schema"
@@ -78,10 +79,11 @@ class SchemaViewer:
             indexes, start = None, 0
             if framed is not None and framed.has_indexes and schema.type == "PROTOBUF":
                 indexes, start = message_indexes(payload)
-            value = compiled.read(payload[start:], indexes)
-        except (SchemaError, ValueError) as error:
-            self._count(framed, schema, content, str(error))
-            return {**shown, "problem": str(error), **_undescribed(payload, content)}
+            value = without_secrets(compiled.read(payload[start:], indexes))
+        except (SchemaError, ValueError, RecursionError) as error:
+            problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
+            self._count(framed, schema, content, problem)
+            return {**shown, "problem": problem, **_undescribed(payload, content)}
         self._count(framed, schema, content, None)
         return {**shown, "value": value}
 

@@ -114,6 +114,14 @@ def test_a_condition_on_records_that_are_not_read(kproxy: Kproxy, orders: Path) 
     assert "records were not read: add --records" in err
 
 
+def test_fields_named_like_a_secret_are_withheld(kproxy: Kproxy, tmp_path: Path) -> None:
+    fields = [{"name": "user", "type": "string"}, {"name": "password", "type": "string"}]
+    (tmp_path / "7.avsc").write_text(json.dumps({"type": "record", "name": "Login", "fields": fields}))
+    login = capture(tmp_path / "login.pcap", produced("logins", b"\0\0\0\0\7" + b"\x06bob" + b"\x0chunter"))
+    _, out, _ = kproxy("decode", "-q", "--records", "--format", "jsonl", "--schemas", tmp_path, login)
+    assert values(out)[0]["schema"]["value"] == {"user": "bob", "password": "(withheld)"}
+
+
 def test_what_is_missing_is_an_exit_status(kproxy: Kproxy, orders: Path) -> None:
     status, out, _ = kproxy("schemas", orders)
     assert status == 4

@@ -60,7 +60,7 @@ class JsonViewer:
         if not data[:64].lstrip().startswith((b"{", b"[")) or len(data) > MOST_PARSED:
             return None
         try:
-            document: object = _without_secrets(json.loads(data.decode(), parse_constant=_refuse), 0)
+            document: object = without_secrets(json.loads(data.decode(), parse_constant=_refuse))
         except (ValueError, RecursionError):
             return None
         return document
@@ -133,12 +133,13 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _without_secrets(value: Any, depth: int) -> Any:
+def without_secrets(value: Any, depth: int = 0) -> Any:
+    """Return JSON without the values of keys that are named like a secret. Raises RecursionError beyond MOST_DEPTH levels."""
     if depth > MOST_DEPTH:
         raise RecursionError
     if isinstance(value, dict):
         return {
-            name: WITHHELD if is_secret_setting(name.encode("utf-8", "replace")) else _without_secrets(inner, depth + 1)
+            name: WITHHELD if is_secret_setting(name.encode("utf-8", "replace")) else without_secrets(inner, depth + 1)
             for name, inner in value.items()
         }
-    return [_without_secrets(inner, depth + 1) for inner in value] if isinstance(value, list) else value
+    return [without_secrets(inner, depth + 1) for inner in value] if isinstance(value, list) else value
