@@ -20,7 +20,7 @@ columns:
 action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.
 reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
-  min_seconds: {default: 3, least: 1, meaning: "Brokers that answered again within this time are not listed."}
+  min_seconds: {default: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
 verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} worked again after {needed_ms:ms}; what it never did again: {stopped}. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
 order: 11
