@@ -23,7 +23,6 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.supervisor.process import FileWatch, stamp
 from kproxy.proxy.supervisor.processes import (
     SUPERVISOR,
-    WORKER,
     environment,
     start_child,
     supervisor_command,
@@ -484,12 +483,17 @@ def test_the_supervisor_inherits_its_options_and_is_known_from_the_start_on(tmp_
     assert options == repr(given)
 
 
+def main(_: ChildArguments) -> None:
+    """A child that waits: this module is one in the next test."""
+    signal.pause()
+
+
 def test_one_that_is_killed_says_so() -> None:
-    async def main() -> int:
-        process = start_child(WORKER, ChildArguments(0, -1))
+    async def killed() -> int:
+        process = start_child(__name__, ChildArguments(os.getpid(), -1))
         process.kill()
         code = await process.ended
         process.kill()
         return code
 
-    assert asyncio.run(main()) == -9
+    assert asyncio.run(killed()) == -9
