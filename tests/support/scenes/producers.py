@@ -300,7 +300,14 @@ def _(tables: Rows, bad: bool) -> None:
     "lost_records", client_id="orders", topic="invoices", partition=0, from_offset=20, end_offset=50, records=30, acks=1
 )
 def _(tables: Rows, bad: bool) -> None:
-    """The new leader had 20 of 50 records. The healthy producer sends its third batch again, and is answered as before."""
+    """The new leader had 20 of 50 records. The healthy producer sends its third batch again, and is answered as before.
+
+    Then the topic is deleted and created anew, and another producer begins at 0.
+    """
+    for at, begin in () if bad else ((20, 0), (21, 10), (22, 20)):
+        tables.client("later").produce(
+            at, "invoices", acks=1, count=10, appended_offset=begin, producer_id=43, base_sequence=begin
+        )
     producer = tables.client("orders")
     for at, begin, sequence in ((0, 0, 0), (1, 10, 10), (2, 20, 20), (3, 40, 40), (9, 20, 50 if bad else 20)):
         producer.produce(

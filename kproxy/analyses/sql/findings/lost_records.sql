@@ -5,8 +5,8 @@ severity: critical
 meaning: >
   The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off meanwhile,
   mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
-  A producer's resend, which gets its first offset again, and a topic that is created anew are left out; a topic deleted
-  unseen, by a client that was not captured, would show the contrary.
+  A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
+  anew, are left out; a topic created anew whose first records were not captured would show the contrary.
 columns:
   broker: broker that gave the offsets again
   topic: ""
@@ -46,17 +46,24 @@ WITH appended AS (
     FROM client_batches AS b
     JOIN exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
     WHERE b.direction = 'produce' AND e.response_at IS NOT NULL
-), ends AS (
-    SELECT cluster, topic, topic_id, partition, answered_us,
-        max(appended_offset + count) OVER (
-            PARTITION BY cluster, topic, topic_id, partition ORDER BY answered_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS end_offset
+), lives AS ( -- a partition that begins at 0 again is that of a topic that was created anew
+    SELECT *,
+        count(CASE WHEN appended_offset = 0 THEN 1 END) OVER (
+            PARTITION BY cluster, topic, topic_id, partition ORDER BY answered_us) AS life
     FROM appended
     WHERE appended_offset >= 0
+), ends AS (
+    SELECT cluster, topic, topic_id, partition, life, answered_us,
+        max(appended_offset + count) OVER (
+            PARTITION BY cluster, topic, topic_id, partition, life
+            ORDER BY answered_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS end_offset
+    FROM lives
 )
 SELECT a.*, e.end_offset
-FROM appended AS a
-ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partition = a.partition AND e.answered_us < a.at_us
+FROM lives AS a
+ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partition = a.partition AND e.life = a.life
+    AND e.answered_us < a.at_us
 WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
     AND e.topic_id IS NOT DISTINCT FROM a.topic_id
     AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
