@@ -16,7 +16,6 @@ from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.protocol.embedded import Viewers
-from kproxy.schemas.viewer import make_viewers
 from kproxy.session import Event, Exchange
 
 
@@ -74,10 +73,12 @@ class Reader(Iterator[Event]):
         self._inputs = _find(paths, separate=separate)
         if strict and self._inputs.damages:
             raise CaptureError("\n".join(self._inputs.damages))
-        self._opener = Opener(make_viewers(options.schemas.open()) if options.records else None)
+        self._run = Run(options)
+        self._opener = Opener(self._run.viewers)
         self._collector = _Collector(self._opener)
         self._summary = Summary()
-        self._run = Run(options, [self._collector, self._summary])
+        self._run.add_output(self._collector)
+        self._run.add_output(self._summary)
         self._close_run = weakref.finalize(self, self._run.close)  # at the latest when the Reader is dropped
         self._events = _read(self._inputs.files, self._run, self._collector, strict=strict)
 

@@ -122,6 +122,11 @@ class Run(Closing):
         """The outputs that events are written to."""
         return list(self._outputs)
 
+    @property
+    def viewers(self) -> "Viewers | None":
+        """Return what shows the records; None without ``records``."""
+        return self._opener.viewers
+
     def add_output(self, output: Output) -> None:
         """Write the next events to *output*, too. The run will close it."""
         self._outputs.append(output)

@@ -12,12 +12,12 @@ The way of a value, from its bytes to what people and programs see:
                   viewers are made, for decode, the decoded log, the page and ``kproxy.read``
     settings.py   SchemaSources: what a person names, as plain values
 
-Who owns what: a framing keeps no bytes, it has positions in those of the record. A Schema is a text and never changes; the
-store owns all of them and what is compiled from them, at most MOST_SCHEMAS. Nothing here knows sessions or exchanges.
+A Schema is a text and never changes; the store owns all of them and what is compiled from them, at most MOST_SCHEMAS. Nothing
+here knows sessions or exchanges.
 
 The bytes and the schemas came from an attacker: a payload that does not fit its schema is shown as hex with the reason, and a
 schema that cannot be compiled is a mark on the record. Nothing raises out of SchemaViewer.
 
-To add a framing: framings.FRAMINGS. A format: a module with ``compile`` and a row in formats.COMPILERS. A source: a class with
-``find`` as store.Source has it.
+To add a framing: find_framing. A format: a class that is formats.Compiled, and a row in formats.COMPILERS. A source: a class that
+is store.Source, and an option in settings.py.
 """

@@ -1,7 +1,7 @@
 """A folder of schemas, or one file: what a capture is read with later, elsewhere, without a network.
 
-A file is named by the subject (orders-value.avsc), or by the id of the schema (12.avsc); .avsc is Avro, .proto Protobuf, .json
-JSON Schema. schemas.json, which ``save`` writes, says more of the files beside it: ids, subjects, versions and references.
+The name of a file is the subject (orders-value.avsc) or the id of its schema (12.avsc). The suffix .avsc means Avro, .proto
+Protobuf, .json JSON Schema. ``save`` also writes schemas.json, which lists the id, subject, version and references of each file.
 """
 
 import json
@@ -25,7 +25,7 @@ def read_folder(folder: Path) -> Collection:
     index = folder / INDEX
     listed = _listed(index) if index.is_file() else []
     for fields in listed:
-        text = _text(folder / str(fields.get("file")))
+        text = _text(folder / Path(str(fields.get("file"))).name)
         try:
             collection.add(schema_of({**fields, "schema": text}))
         except (KeyError, ValueError, TypeError) as error:
@@ -50,11 +50,13 @@ def read_file(path: Path) -> Schema:
 def save(schemas: Iterable[Schema], folder: Path) -> int:
     """Write schemas into a folder, so that ``read_folder`` finds them by id and subject; return how many. Raises UsageError."""
     rows: list[dict[str, Any]] = []
-    suffixes = {kind: suffix for suffix, kind in SUFFIXES.items()}
+    suffixes: dict[str, str] = {kind: suffix for suffix, kind in SUFFIXES.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for number, schema in enumerate(dict.fromkeys(schemas), 1):
-            name = f"{schema.id if schema.id is not None else f'schema-{number}'}{suffixes.get(SchemaType(schema.type), '.avsc')}"
+            # an id that is a text may come from a record, and lead out of the folder
+            stem = schema.id if isinstance(schema.id, int) else f"schema-{number}"
+            name = f"{stem}{suffixes.get(schema.type, '.txt')}"
             (folder / name).write_text(schema.text, encoding="utf-8")
             references = [
                 {"name": one.name, "subject": one.subject, "version": one.version} for one in schema.references

@@ -20,7 +20,7 @@ class SchemaError(KproxyError):
 
 
 class SchemaType(StrEnum):
-    """As registries write it; one that is not said is AVRO."""
+    """The types of schemas by the names that registries give them. Registries leave AVRO out."""
 
     AVRO = "AVRO"
     PROTOBUF = "PROTOBUF"

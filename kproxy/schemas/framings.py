@@ -40,7 +40,7 @@ class Framing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Bytes of which a framing says what wrote them.
+    """A key or value that a serializer framed.
 
     Args:
         framing: whose framing.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kproxy.errors import KproxyError
 from kproxy.schemas.formats import Compiled, SchemaError, SchemaType, compile_schema
 
 MOST_SCHEMAS = 10_000
@@ -53,7 +54,12 @@ def schema_of(fields: Mapping[str, Any], **known: Any) -> Schema:
     references = tuple(
         Reference(str(one["name"]), str(one["subject"]), int(one["version"])) for one in fields.get("references") or ()
     )
-    own = {"subject": fields.get("subject"), "version": fields.get("version"), "id": fields.get("id")} | known
+    subject, version, schema_id = fields.get("subject"), fields.get("version"), fields.get("id")
+    if not (
+        isinstance(subject, str | None) and isinstance(version, int | None) and isinstance(schema_id, int | str | None)
+    ):
+        raise ValueError("a subject, version or id of another type")
+    own = {"subject": subject, "version": version, "id": schema_id} | known
     return Schema(str(fields["schema"]), str(fields.get("schemaType") or SchemaType.AVRO), references=references, **own)
 
 
@@ -97,7 +103,7 @@ class Schemas:
         self.seen = Collection("the traffic")
         self.sources: list[Source] = [self.seen, *sources]
         self.chosen = dict(chosen or {})
-        self._compiled: OrderedDict[Schema, Compiled | SchemaError] = OrderedDict()
+        self._compiled: OrderedDict[Schema, Compiled | KproxyError] = OrderedDict()
 
     @property
     def faults(self) -> list[str]:
@@ -123,17 +129,17 @@ class Schemas:
             return
 
     def compiled(self, schema: Schema) -> Compiled:
-        """Return what reads payloads of a schema. Raises SchemaError."""
+        """Return what reads payloads of a schema. Raises SchemaError, and UsageError if a library is missing."""
         known = self._compiled.get(schema)
         if known is None:
             try:
                 known = compile_schema(schema.type, schema.text, self._references(schema))
-            except SchemaError as error:
+            except KproxyError as error:  # a schema that is none, or a library that is not installed
                 known = error
             self._compiled[schema] = known
             if len(self._compiled) > MOST_SCHEMAS:
                 self._compiled.popitem(last=False)
-        if isinstance(known, SchemaError):
+        if isinstance(known, KproxyError):
             raise known
         return known
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
+from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
-from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.framings import Framed, find_framing, message_indexes
 from kproxy.schemas.store import Schema, Schemas
 
@@ -80,7 +80,7 @@ class SchemaViewer:
             if framed is not None and framed.has_indexes and schema.type == "PROTOBUF":
                 indexes, start = message_indexes(payload)
             value = without_secrets(compiled.read(payload[start:], indexes))
-        except (SchemaError, ValueError, RecursionError) as error:
+        except (KproxyError, ValueError, RecursionError) as error:
             problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
             self._count(framed, schema, content, problem)
             return {**shown, "problem": problem, **_undescribed(payload, content)}

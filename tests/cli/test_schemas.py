@@ -19,8 +19,8 @@ WRITTEN = b"\0\0\0\0\7" + b"\x04\x04DE"  # {"id": 2, "c": "DE"}: zigzag 2, then 
 STORED = {"subject": "orders-value", "version": 3, "id": 7, "schema": SCHEMA, "deleted": False}
 
 
-def produced(topic: str, *values: bytes) -> bytes:
-    records = write_batches([RecordBatch([Record(value=value) for value in values])])
+def produced(topic: str, *values: bytes, **record: Any) -> bytes:
+    records = write_batches([RecordBatch([Record(value=value, **record) for value in values])])
     data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
     topics = [part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[data])]
     return asked(PRODUCE, acks=-1, timeout_ms=30_000, topic_data=topics)
@@ -112,6 +112,22 @@ def test_a_condition_on_records_that_are_not_read(kproxy: Kproxy, orders: Path) 
     _, out, err = kproxy("decode", "--where", "record.value.a == 1", orders)
     assert out == ""
     assert "records were not read: add --records" in err
+
+
+def test_ids_that_lead_out_of_the_folder_do_not(kproxy: Kproxy, tmp_path: Path) -> None:
+    stored = [{**STORED, "id": "../../out"}, {**STORED, "id": ["x"]}, {**STORED, "id": 8, "schemaType": "XSD"}, STORED]
+    records = produced("_schemas", *(json.dumps(one).encode() for one in stored))
+    by_header = produced("orders", WRITTEN[5:], headers=[("content-type", b"avro/binary+../../out")])
+    orders = capture(tmp_path / "all.pcap", records, by_header, produced("orders", WRITTEN, b"\0\0\0\0\x08x"))
+    status, out, _ = kproxy("schemas", "--save", tmp_path / "a" / "b", orders)
+    assert status == 4
+    assert "schemas of type XSD cannot be read" in out
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == [
+        "7.avsc",
+        "8.txt",
+        "schema-1.avsc",
+        "schemas.json",
+    ]
 
 
 def test_fields_named_like_a_secret_are_withheld(kproxy: Kproxy, tmp_path: Path) -> None:
