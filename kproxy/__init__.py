@@ -11,6 +11,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     output      events to text lines and trees, the decoded log (JSON lines), captures, tables, metrics
     filters     what can see and change traffic: the contract, the chain, the built-in filters. No I/O, no clock
     pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
+    authentication  what clients prove to kproxy: logins that end at the proxy
     config      the configuration of `kproxy run`: the file, its types and its checks
     login       how kproxy logs in to a cluster itself, with credentials that a person gives
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
@@ -24,8 +25,8 @@ Packages, each above those that import it (extract is apart); the docstring of e
     testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
-Imports go one way: errors <- protocol <- session | schemas <- capture | output | filters <- pipeline <- config | login
-<- proxy | analyses <- manual <- spark | page | replay | doctor <- cli | testing.
+Imports go one way: errors <- protocol <- session | schemas <- capture | output | filters <- pipeline <- authentication
+<- config | login <- proxy | analyses <- manual <- spark | page | replay | doctor <- cli | testing.
 
 Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a
 metric or a close cause, proxy.tap; a filter, filters; a setting, config; a command or an option, cli.
