@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
-
-NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Principal:
     name: str
     mechanism: str = ""
     groups: frozenset[str] = frozenset()
-    claims: Mapping[str, Any] = field(default=NO_CLAIMS, repr=False, hash=False)
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     lifetime_ms: int = 0
 
 

@@ -2,17 +2,25 @@
 
 A broker that does not prove that it knows the password, as SCRAM demands, is not logged in to.
 
-SCRAM (RFC 5802, RFC 7677, without channel binding) is not taken from a library: libraries prepare passwords as RFC 5802 says
-(SASLprep), and Kafka does not (ScramFormatter.normalize is UTF-8 alone), so that one with unusual characters would be refused.
+SCRAM's arithmetic and the server's half are in kproxy.authentication.scram.
 """
 
 import hashlib
 import hmac
 import secrets
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from kproxy.authentication.scram import (
+    DIGESTS,
+    WrongToken,
+    exclusive_or,
+    keys_of,
+    parse_attributes,
+    parse_base64,
+    parse_iterations,
+)
 from kproxy.errors import KproxyError
 from kproxy.login.client_settings import Credentials
 from kproxy.output.escaping import printable
@@ -23,10 +31,6 @@ from kproxy.protocol.structs import struct_types
 HANDSHAKE, AUTHENTICATE = 1, 0  # versions; brokers have them from 1.0 on
 LONGEST_SAID = 200  # characters of a broker's message
 Ask: TypeAlias = Callable[[int, int, Any], Awaitable[Any]]  # api_key, version, body -> the response
-DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-LEAST_ITERATIONS = 4_096  # ScramMechanism.minIterations: with fewer, who listens would guess the password sooner
-MOST_ITERATIONS = 1_000_000  # half a second
-MOST_DIGITS = 7  # of MOST_ITERATIONS
 
 
 class LoginRefused(KproxyError):
@@ -60,7 +64,7 @@ async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int]
         return
     try:
         await _scram(ask, credentials)
-    except WrongAnswer as error:
+    except WrongToken as error:
         raise LoginRefused(f"the broker's answer is not of SCRAM: {error}", "is this the right cluster?") from None
 
 
@@ -105,10 +109,6 @@ async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> byt
     return bytes(answer.auth_bytes)
 
 
-class WrongAnswer(Exception):
-    """The broker's token violates SCRAM; the text says how, without any of its bytes."""
-
-
 class Scram:
     """The client's messages of one SCRAM login.
 
@@ -130,48 +130,22 @@ class Scram:
         return f"n,,{self._first_bare}".encode()
 
     def final(self, server_first: bytes) -> bytes:
-        """Return the client-final-message that answers the server's first message. Raises WrongAnswer."""
-        parts = _attributes(server_first)
-        nonce, salt, iterations = parts.get("r", ""), _base64(parts.get("s", "")), parts.get("i", "")
+        """Return the client-final-message that answers the server's first message. Raises WrongToken."""
+        parts = parse_attributes(server_first)
+        nonce, salt, iterations = parts.get("r", ""), parse_base64(parts.get("s", "")), parts.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise WrongAnswer("the nonce is not the one that was sent")
-        salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, _number(iterations))
+            raise WrongToken("the nonce is not the one that was sent")
+        salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, parse_iterations(iterations))
         without_proof = f"c=biws,r={nonce}"  # "n,," in base 64
         signed = f"{self._first_bare},{server_first.decode()},{without_proof}".encode()
-        client_key = self._hmac(salted, b"Client Key")
-        signature = self._hmac(hashlib.new(self._digest, client_key).digest(), signed)
-        self._signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
-        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        client_key, server_key = keys_of(self._digest, salted)
+        stored_key = hashlib.new(self._digest, client_key).digest()
+        self._signature = hmac.digest(server_key, signed, self._digest)
+        proof = exclusive_or(client_key, hmac.digest(stored_key, signed, self._digest))
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def verify(self, server_final: bytes) -> None:
-        """Raise WrongAnswer unless the server knows the password."""
-        given = _base64(_attributes(server_final).get("v", ""))
+        """Raise WrongToken unless the server knows the password."""
+        given = parse_base64(parse_attributes(server_final).get("v", ""))
         if not self._signature or not hmac.compare_digest(given, self._signature):
-            raise WrongAnswer("it does not prove that it knows the password")
-
-    def _hmac(self, key: bytes, data: bytes) -> bytes:
-        return hmac.digest(key, data, self._digest)
-
-
-def _attributes(token: bytes) -> dict[str, str]:
-    try:
-        parts = token.decode("ascii").split(",")
-    except UnicodeDecodeError:
-        raise WrongAnswer("the token is not ASCII") from None
-    return {part[0]: part[2:] for part in parts if part[1:2] == "="}
-
-
-def _number(iterations: str) -> int:
-    few = iterations.isdecimal() and len(iterations) <= MOST_DIGITS
-    number = int(iterations) if few else 0
-    if not LEAST_ITERATIONS <= number <= MOST_ITERATIONS:
-        raise WrongAnswer(f"it does not ask for {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,} iterations")
-    return number
-
-
-def _base64(text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        raise WrongAnswer("the token is not base 64") from None
+            raise WrongToken("it does not prove that it knows the password")
