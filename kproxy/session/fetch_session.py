@@ -7,6 +7,7 @@ new or changed partitions and partitions to forget. Epoch -1 ends the session.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ FETCH_SESSIONS_FROM = 7  # the api_version of Fetch that has sessions (KIP-227)
 _FULL_EPOCHS = (0, -1)
 _REMEMBERED = 64  # the latest Fetch exchanges, whose full partitions can still be read
 _LARGEST = 4 * 1024 * 1024  # larger requests are not decoded: as objects they take many times their size
+_SMALLEST = 24  # bytes of a partition in a request
 
 
 class FetchPartition(Struct):
@@ -50,14 +52,27 @@ _Key = tuple[str, int]
 
 
 class _Change(Struct):
-    """What one Fetch request did to the session."""
+    """What one Fetch request did to the session. Few are ever looked at, so a request is decoded when its change is applied."""
 
     number: int
     session_id: int
     epoch: int
-    partitions: dict[_Key, FetchPartition]
-    forgotten: list[_Key]
-    whole: bool = True  # False: the request was cut
+    decode: Callable[[], Any] | None  # the request; None: it was cut
+    most: int = 0  # partitions in it at most
+    partitions: dict[_Key, FetchPartition] | None = None  # None until it is decoded
+    forgotten: list[_Key] = []
+
+    def read(self) -> bool:
+        """Decode the request, unless that was done; return whether that is possible."""
+        if self.partitions is None and self.decode is not None:
+            try:
+                body = self.decode()
+            except DecodeError:
+                return False
+            finally:
+                self.decode = None
+            self.partitions, self.forgotten = _named(body), _forgotten(body)
+        return self.partitions is not None
 
 
 class _State(Struct):
@@ -74,13 +89,13 @@ class _State(Struct):
         elif change.session_id != self.session_id:
             self.partitions = {}
             self.others = BEFORE
-        if not change.whole:  # its missing end may have added or removed any partition
+        if not change.read():  # its missing end may have added or removed any partition
             self.partitions = {}
             self.others = CUT
         self.session_id = change.session_id
         for key in change.forgotten:
             self.partitions.pop(key, None)
-        self.partitions.update(change.partitions)
+        self.partitions.update(change.partitions or {})
         while len(self.partitions) > limit:
             self.partitions.pop(next(iter(self.partitions)))
             self.others = FORGOTTEN
@@ -100,7 +115,7 @@ class FetchSessions:
         self._base = _State(0, {}, BEFORE)
         self._changes: deque[_Change] = deque()
         self._count = 0
-        self._held = 0  # partitions in the changes
+        self._held = 0  # partitions in the changes at most
 
     def note(self, request: Frame, response: Frame | None) -> int:
         """Add the next answered Fetch; return its number, or 0 if it is in no session or cannot be read."""
@@ -109,17 +124,19 @@ class FetchSessions:
 
     def note_body(self, session_id: int, body: Any) -> int:
         """As ``note``, for a decoded request: *body* has the attributes of FetchRequest."""
-        return self._add(_Change(0, session_id, body.session_epoch, _named(body), _forgotten(body)))
+        named = _named(body)
+        change = _Change(0, session_id, body.session_epoch, None, len(named), named, _forgotten(body))
+        return self._add(change)
 
     def _add(self, change: _Change) -> int:
         """Keep a change and return its number; apply the oldest changes to the state once too much is kept."""
         self._count += 1
         change.number = self._count
         self._changes.append(change)
-        self._held += len(change.partitions)
+        self._held += change.most
         while len(self._changes) > _REMEMBERED or (self._held > self._limit and len(self._changes) > 1):
             oldest = self._changes.popleft()
-            self._held -= len(oldest.partitions)
+            self._held -= oldest.most
             self._base.apply(oldest, self._limit)
         return self._count
 
@@ -140,15 +157,11 @@ def _read_change(request: Frame, response: Frame | None) -> _Change | None:
     epoch = _peek(request, "sessionEpoch")
     full = epoch in _FULL_EPOCHS
     session_id = _peek(response, "sessionId") if full else _peek(request, "sessionId")
-    if epoch is None or not session_id or request.message is None or len(request.data) > _LARGEST:
+    if epoch is None or not session_id or request.error is not None or len(request.data) > _LARGEST:
         return None
     if request.cut:
-        return _Change(0, session_id, epoch, {}, [], whole=False)
-    try:
-        body: Any = request.decode()
-    except DecodeError:
-        return None
-    return _Change(0, session_id, epoch, _named(body), _forgotten(body))
+        return _Change(0, session_id, epoch, None)
+    return _Change(0, session_id, epoch, request.decode, len(request.data) // _SMALLEST)
 
 
 def _peek(frame: Frame | None, field: str) -> int | None:
