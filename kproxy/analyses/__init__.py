@@ -25,6 +25,7 @@ How a finding is made. Its SQL selects the evidence: the exchanges, batches, err
 ``frame`` that says how these are grouped into rows, which values each row has, which rows are kept, and after which
 pause the same evidence is another episode. The frame adds the columns that all findings have: client, cluster, first and last
 time, an example. An analysis without a frame is run as it is written.
+Its ``basis`` says what it rests on, how certain it is, and what would show the contrary; all pages show that.
 
 ``only_if`` in a header selects rows of the tables without which the analysis has no rows either (errors with these codes, so many
 connections). If there are none, it is not run: that is what makes a report of a small capture fast.

@@ -5,6 +5,7 @@
     title: Producers that do not wait for all replicas
     severity: warning
     meaning: A broker that fails takes these records with it.
+    basis: {rests_on: the field acks of Produce requests, certainty: said, wrong_if: its records may be lost}
     action: Set acks=all.
     reference: https://kafka.apache.org/documentation/#producerconfigs_acks
     parameters:
@@ -78,6 +79,11 @@ MEANINGS = {
     "last_micros": "last seen, in microseconds since 1970",
     "connection_id": "connection of the first example, as in the table connections",
     "exchange": "number of that example on its connection, as in the table exchanges",
+}
+CERTAINTY = {
+    "said": "certain, as a client or a broker says so itself",
+    "measured": "certain for what was captured",
+    "inferred": "likely, but other causes can look the same",
 }
 WHO = ("client_id", "client_address", "software")
 WHEN_AND_WHERE = ("first_at", "last_at", "connection_id", "exchange")
@@ -168,14 +174,31 @@ class Parameter(Struct, frozen=True):
         return least, max(MOST, self.default) if self.most is None else self.most
 
 
+class Basis(Struct, frozen=True):
+    """``basis`` in the header of a finding: why to believe it."""
+
+    rests_on: Annotated[str, Meta(min_length=1)]  # what of the traffic it looks at
+    certainty: Literal["said", "measured", "inferred"]
+    wrong_if: Annotated[str, Meta(min_length=1)]  # what would show the contrary
+
+    def in_words(self) -> str:
+        """What it rests on, how sure it is, and what would show the contrary, as one text."""
+        return f"{self.rests_on}; {CERTAINTY[self.certainty]}. It is wrong if {self.wrong_if}."
+
+
 class Header(Struct, frozen=True):
-    """The block comment of an analysis."""
+    """The block comment of an analysis.
+
+    Severities follow the harm that was done. critical: records were lost, or a client does not work at all. warning: somebody
+    failed or waited. notice: it costs something, or may do harm one day. info: no harm.
+    """
 
     id: Identifier
     title: Annotated[str, Meta(min_length=1, max_length=120)]
     severity: Severity  # of the verdict, unless its rows have a column "severity"
     meaning: str
     columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; name -> meaning, most important first; "": see MEANINGS
+    basis: Basis | None = None  # every built-in finding has one
     action: str = ""
     reference: str = ""
     parameters: dict[str, Parameter] = {}  # noqa: RUF012 - msgspec copies it

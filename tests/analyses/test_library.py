@@ -102,6 +102,7 @@ def test_a_built_in_analysis_says_what_it_needs() -> None:
             ), name
             assert header.meaning.strip().endswith((".", ")")), name
             assert header.action.strip().endswith("."), name
+            assert header.basis is not None, name
             assert header.parameters, "its thresholds are parameters"
             assert header.verdict.endswith("."), "it ends with what to do"
     assert sum(analysis.is_finding for analysis in ANALYSES.values()) >= 25

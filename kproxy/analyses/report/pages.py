@@ -46,6 +46,7 @@ def _plain_answer(answer: Answer) -> dict[str, Any]:
         "severity": answer.severity,
         "verdict": answer.verdict,
         "meaning": header.meaning,
+        **({"basis": msgspec.to_builtins(header.basis)} if header.basis else {}),
         "columns": answer.analysis.columns,
         "action": header.action,
         "reference": header.reference,
@@ -109,6 +110,8 @@ def _answer(answer: Answer, most: int) -> Iterator[str]:
     if answer.verdict:
         yield from ["", f"**{escaped(answer.verdict)}**"]
     yield from ["", *_table(answer.rows, most)]
+    if header.basis:
+        yield from ["", f"Rests on: {escaped(header.basis.in_words())}"]
     if header.action:
         yield from ["", f"What to do: {escaped(header.action)}"]
     if header.reference:

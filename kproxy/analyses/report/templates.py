@@ -10,12 +10,14 @@
                           200 at most so many characters of a text; else as in Python
     [text|otherwise]      text, or otherwise (which may be left out) where the first field of text is 0, empty, false or NULL
 
-A name from the traffic is escaped and shortened. What is NULL is shown as "unknown", an empty client_id as "(no client id)".
+A time is shown in UTC, as everywhere in a report: 2026-11-21T09:30:00Z. A name from the traffic is escaped and shortened.
+What is NULL is shown as "unknown", an empty client_id as "(no client id)".
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -99,7 +101,7 @@ def show(value: Any, spec: str = "") -> str:
     if isinstance(value, list | tuple):
         return ", ".join(show(item) for item in value[:5]) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
     if not isinstance(value, int | float):
-        return printable(str(value), LONGEST)
+        return f"{value:%Y-%m-%dT%H:%M:%S}Z" if isinstance(value, datetime) else printable(str(value), LONGEST)
     return _number(value, spec)
 
 

@@ -103,7 +103,13 @@ def answer_lines(
         telling = answer.analysis.columns if long else header.columns
         named = fields_of(header.verdict)
         yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, named=named, long=long)
-    notes = [("Do", header.action), ("See", header.reference), ("Parameters", _parameters(answer))]
+    basis = header.basis.in_words() if header.basis else ""
+    notes = [
+        ("Do", header.action),
+        ("Rests on", basis),
+        ("See", header.reference),
+        ("Parameters", _parameters(answer)),
+    ]
     if any(text for _, text in notes):
         yield ""
     for name, text in notes:

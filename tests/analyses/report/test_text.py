@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproxy.analyses.analysis import Analysis, Header, is_number
+from kproxy.analyses.analysis import Analysis, Basis, Header, is_number
 from kproxy.analyses.report.pages import escaped, json_page, markdown_page, plain
 from kproxy.analyses.report.text import answer_lines, row_lines, summary_lines
 from kproxy.analyses.report.verdicts import Answer, Report, Summary
@@ -18,8 +18,15 @@ HOSTILE = "a\x1b[31m\u202e\nb"
 
 
 def made_answer(verdict: str, **columns: list[Any]) -> Answer:
+    basis = Basis(rests_on="its answers", certainty="said", wrong_if="others answered")
     header = Header(
-        id="an_id", title="A title", severity="warning", meaning="It means.", action="Do it.", reference="https://x"
+        id="an_id",
+        title="A title",
+        severity="warning",
+        meaning="It means.",
+        action="Do it.",
+        reference="https://x",
+        basis=basis,
     )
     rows = pa.table(columns or {"n": [1]})
     return Answer(Analysis(header=header, sql="", path=""), {"most": 3}, rows, "warning", verdict)
@@ -134,7 +141,9 @@ def test_names_from_the_traffic_are_harmless() -> None:
 def test_an_answer_says_what_it_means_and_what_to_do() -> None:
     text = "\n".join(answer_lines(made_answer("a verdict")))
     assert text == (
-        "A title  (an_id, warning)\nIt means.\n\na verdict\n\nn\n1\n\nDo: Do it.\nSee: https://x\nParameters: most=3"
+        "A title  (an_id, warning)\nIt means.\n\na verdict\n\nn\n1\n\nDo: Do it.\n"
+        "Rests on: its answers; certain, as a client or a broker says so itself. It is wrong if others\n  answered.\n"
+        "See: https://x\nParameters: most=3"
     )
     assert "no rows" in "\n".join(row_lines(pa.table({"n": pa.array([], pa.int64())})))
 

@@ -1,6 +1,7 @@
 """Verdicts: severity of rows, order, sentences; numbers of the summary are those of the manifest."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -97,6 +98,11 @@ def test_the_summary_counts_what_the_manifest_counts(name: str) -> None:
 def test_a_template_is_filled(template: str, text: str) -> None:
     check_template(template)
     assert fill(template, ROWS) == text
+
+
+def test_a_time_is_shown_as_everywhere_in_a_report() -> None:
+    at = datetime(2026, 11, 22, 1, 2, 3, 4567, tzinfo=UTC)
+    assert fill("it went at {went_at}", [{"went_at": at}]) == "it went at 2026-11-22T01:02:03Z"
 
 
 @pytest.mark.parametrize("nothing", [None, ""])

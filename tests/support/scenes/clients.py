@@ -93,7 +93,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "broker_away", rows=2, client_id="shop-2", how="closed its connections", went_at="2026-01-05 12:00:10", needed_ms=8002,
+    "broker_away", rows=2, client_id="shop-2", how="closed its connections", went_at=moment(10), needed_ms=8002,
     severity="warning", stopped="none", back_at=None, brokers_in_turn=1,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
@@ -110,9 +110,7 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client("shop-3", "10.0.7.3", broker_address="10.0.7.90").produce(11, "orders", 3)
 
 
-@scene(
-    "broker_away", rows=2, client_id="reader", how="stopped answering", went_at="2026-01-05 12:00:10", needed_ms=6001
-)
+@scene("broker_away", rows=2, client_id="reader", how="stopped answering", went_at=moment(10), needed_ms=6001)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("shop", "10.0.8.1", broker_address="10.0.8.90")
     reader = tables.client("reader", "10.0.8.2", broker_address="10.0.8.90")

@@ -94,7 +94,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene(
     "offset_reset", client_id="slow", topic="logs", partition=0, from_offset=100, to_offset=5000, records=4900,
-    direction="skipped",
+    direction="skipped", severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("slow")
@@ -102,7 +102,7 @@ def _(tables: Rows, bad: bool) -> None:
     consumer.fetch(1, "logs", 5000, end=9000, count=10)
 
 
-@scene("offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread")
+@scene("offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread", severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("slow")  # the topic was made anew, so that it begins at 0
     consumer.fetch(0, "logs", 5000, error_code=1 if bad else 0)

@@ -136,13 +136,21 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene(
     "coordinator_errors", client_id="worker", resource="jobs", errors=20, seconds=19, error_name="NOT_COORDINATOR",
-    brokers=1,
+    brokers=1, severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     member = tables.client("worker")  # the healthy one asks as often, for two seconds after a broker's restart
     for number in range(20):
         at = number * (1 if bad else 0.1)
         member.error(at, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "jobs", kind="group", group_id="jobs")
+
+
+@scene("coordinator_errors", client_id="back", errors=20, seconds=19, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("back")
+    for number in range(20 if bad else 9):
+        member.error(number, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "posts", kind="group", group_id="posts")
+    member.ask(25, ApiKey.HEARTBEAT, group_id="posts")
 
 
 @scene(
@@ -174,12 +182,24 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(begins + 100.002, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
 
 
-@scene("assignor_mismatch", client_id="new", group_id="jobs", offered="cooperative-sticky", in_use="range", errors=1)
+@scene(
+    "assignor_mismatch", client_id="new", group_id="jobs", offered="cooperative-sticky", in_use="range", errors=1,
+    severity="critical",
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     old, new = tables.client("old"), tables.client("new")
     old.group(0, "join", "jobs", member_id="m-1", protocol="range", protocols=["range"])
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if bad else ErrorCode.MEMBER_ID_REQUIRED
     new.group(1, "join", "jobs", member_id="", protocols=["cooperative-sticky"], error_code=code)
+
+
+@scene("assignor_mismatch", client_id="new", group_id="tasks", errors=1, got_in=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    new = tables.client("new")
+    if bad:
+        refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        new.group(1, "join", "tasks", member_id="", protocols=["sticky"], error_code=refused)
+    new.group(9, "join", "tasks", member_id="m-1", protocol="range", protocols=["range"])
 
 
 @scene("idle_members", group_id="jobs", generation=2, members=3, idle=1, partitions=2)

@@ -8,14 +8,14 @@ from tests.support.scenes.rows import Client, Rows, moment
 from tests.support.scenes.scene import scene
 
 
-@scene("acks_below_all", client_id="orders", topic="invoices", acks=1, batches=3, records=60, severity="notice")
+@scene("acks_below_all", client_id="orders", topic="invoices", acks=1, batches=3, records=60, severity="info")
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("orders")
     for second in range(3):
         producer.produce(second, "invoices", count=20, acks=1 if bad else -1)
 
 
-@scene("acks_below_all", rows=2, client_id="metrics", acks=0, records=5, severity="warning")
+@scene("acks_below_all", rows=2, client_id="metrics", acks=0, records=5, severity="notice")
 def _(tables: Rows, bad: bool) -> None:
     tables.client("metrics").produce(0, "points", count=5, acks=0 if bad else -1)
     tables.client("orders").produce(1, "invoices", count=900, acks=1 if bad else -1)

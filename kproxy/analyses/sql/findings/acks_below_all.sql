@@ -1,12 +1,16 @@
 /*
 id: acks_below_all
 title: Producers that do not wait for all replicas
-severity: warning
+severity: notice
 meaning: >
   With acks=0 the producer never learns that a record was lost; with acks=1 the leader alone has it when it answers, and
   records that no follower has copied yet are lost when that broker fails.
+basis:
+  rests_on: the field acks of Produce requests
+  certainty: said
+  wrong_if: the topic has one replica, or its records may be lost
 columns:
-  severity: warning for acks=0, notice for acks=1
+  severity: notice for acks=0, info for acks=1
   topic: ""
   acks: "0: not even the leader answers; 1: the leader alone"
   batches: record batches sent with it
@@ -26,7 +30,7 @@ frame:
     records: CAST(sum(records) AS BIGINT)
     bytes: CAST(sum(bytes) AS BIGINT)
   derived:
-    severity: CASE WHEN acks = 0 THEN 'warning' ELSE 'notice' END
+    severity: CASE WHEN acks = 0 THEN 'notice' ELSE 'info' END
   having: batches >= $min_batches
   order_by: acks, records DESC
   is_summed: true

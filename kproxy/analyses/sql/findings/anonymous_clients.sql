@@ -5,6 +5,10 @@ severity: info
 meaning: >
   The client id is the one that the library gives to every program, or empty. Logs, metrics, quotas and this report cannot
   distinguish such programs.
+basis:
+  rests_on: client ids that are empty or known defaults of libraries
+  certainty: inferred
+  wrong_if: the application chose this very name
 columns:
   shown_client_id: the client id, or the word empty
   requests: ""

@@ -5,11 +5,17 @@ severity: critical
 meaning: >
   INCONSISTENT_GROUP_PROTOCOL: the member offers no assignor that all others of its group offer too (or another protocol type). It cannot
   join; a rolling change from an eager to the cooperative assignor in one step looks like this.
+basis:
+  rests_on: INCONSISTENT_GROUP_PROTOCOL in answers to JoinGroup
+  certainty: said
+  wrong_if: the member joined the group on a connection that was not captured
 columns:
+  severity: "critical: it never got into the group; warning: it did later"
   group_id: ""
   offered: assignors that the member offers
   in_use: assignors that the group has used
   errors: times that it was refused
+  got_in: 1 if it joined later
 action: Give all members of the group at least one assignor in common; change assignors in two rolling restarts, both listed in the first.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
@@ -23,8 +29,10 @@ frame:
     offered: max(array_to_string(protocols, ', '))
     in_use: max(in_use)
     errors: count(*)
+    got_in: CAST(max(got_in) AS BIGINT)
+  derived: {severity: CASE WHEN got_in = 0 THEN 'critical' ELSE 'warning' END}
   having: errors >= $min_errors
-  order_by: errors DESC
+  order_by: got_in, errors DESC
 */
 WITH used AS (
     SELECT group_key, array_to_string(sorted_set(protocol), ', ') AS in_use
@@ -32,7 +40,11 @@ WITH used AS (
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND protocol IS NOT NULL AND protocol <> ''
     GROUP BY group_key
 )
-SELECT e.*, u.in_use
+SELECT e.*, u.in_use,
+    EXISTS (
+        SELECT 1 FROM client_group_events AS j
+        WHERE j.group_key = e.group_key AND j.client_id IS NOT DISTINCT FROM e.client_id AND j.client_address = e.client_address
+            AND j.event = 'join' AND j.error_code = 0 AND j.at_us > e.at_us) AS got_in
 FROM client_group_events AS e
 LEFT JOIN used AS u ON u.group_key = e.group_key
 WHERE e.event = 'join' AND e.error_code = 23

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   SASL failed: a wrong password or token, an unknown user, or a mechanism that the listener does not offer. Clients that retry keep the
   broker busy; guessing looks the same.
+basis:
+  rests_on: errors in answers to SaslAuthenticate and SaslHandshake
+  certainty: said
+  wrong_if: it is a test of a wrong password
 columns:
   user_name: ""
   sasl_mechanism: ""

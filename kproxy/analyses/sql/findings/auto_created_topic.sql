@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. A broker creates
   it at the first request that names it: one that it still does not know later was created by somebody else. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+basis:
+  rests_on: a topic that was unknown, then known, without a CreateTopics in between
+  certainty: inferred
+  wrong_if: CreateTopics went over a connection that was not captured
 columns:
   broker: ""
   topic: ""

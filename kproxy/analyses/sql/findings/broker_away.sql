@@ -6,8 +6,10 @@ meaning: >
   Within three seconds a broker closed all connections on which clients were at work, or left requests that it answers at once
   without an answer on several connections; then it answered nobody for a while. For each client: how long it took until all that
   it did there (produce to and fetch from these partitions, take part in these groups) worked again, elsewhere or there.
-  It rests on two connections at least, and on three seconds of the capture after them. An answer of this broker over a path
-  that was not captured would show the contrary; where one client alone was captured, its network looks the same.
+basis:
+  rests_on: two connections at least, and three seconds of the capture after them
+  certainty: inferred
+  wrong_if: the broker answered somebody over a path that was not captured, or only one client was captured and its network was cut
 columns:
   severity: "info: all clients worked again within harm_seconds; warning: one did not"
   broker: ""
@@ -32,8 +34,8 @@ frame:
     stopped: coalesce(nullif(array_to_string(sorted_set(CASE WHEN again_us IS NULL AND goes_on THEN kind END), ', '), ''), 'none')
     brokers_in_turn: max(brokers_in_turn)
     example: coalesce(min(example_again), max(example))
-    went_at: strftime(make_timestamp(min(went_us)), '%Y-%m-%d %H:%M:%S')
-    back_at: strftime(make_timestamp(min(back_us)), '%Y-%m-%d %H:%M:%S')
+    went_at: make_timestamptz(min(went_us))
+    back_at: make_timestamptz(min(back_us))
     first_at: make_timestamptz(min(went_us))
     last_at: make_timestamptz(max(coalesce(again_us, went_us)))
   derived:

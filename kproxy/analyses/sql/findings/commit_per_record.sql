@@ -1,10 +1,14 @@
 /*
 id: commit_per_record
 title: Consumers that commit after every record
-severity: warning
+severity: notice
 meaning: >
   Each commit is a write to __consumer_offsets with all its replicas. A consumer that commits one record at a time spends its time
   waiting for commits, and makes one topic of the cluster busier than all others.
+basis:
+  rests_on: steps of one between committed offsets
+  certainty: measured
+  wrong_if: the topic gets hardly a record per poll
 columns:
   group_id: ""
   topic: ""

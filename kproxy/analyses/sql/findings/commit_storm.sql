@@ -1,10 +1,14 @@
 /*
 id: commit_storm
 title: Members that commit many times a second
-severity: warning
+severity: notice
 meaning: >
   A group of ordinary consumers commits every five seconds for each member. Hundreds of commits a minute from one member load the
   coordinator and its log; other groups on that broker feel it. Commits that repeat an offset do nothing at all.
+basis:
+  rests_on: OffsetCommit requests of one connection in its busiest minute
+  certainty: measured
+  wrong_if: that minute was an exception, as at a start
 columns:
   group_id: ""
   commits: OffsetCommit requests that were not refused

@@ -1,10 +1,14 @@
 /*
 id: connection_churn
 title: Clients that connect anew for every piece of work
-severity: warning
+severity: notice
 meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
   broker a handshake, a login and a metadata answer, and the producer its batching.
+basis:
+  rests_on: short connections with work on them in the busiest minute
+  certainty: measured
+  wrong_if: a proxy or NAT stands for many clients that have the same client id
 columns:
   broker: ""
   connections: connections that did some work and lived shorter than max_seconds

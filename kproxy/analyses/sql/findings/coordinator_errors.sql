@@ -5,7 +5,12 @@ severity: critical
 meaning: >
   NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS for longer than a restart takes. The group cannot commit
   or rebalance meanwhile. Either __consumer_offsets (or __transaction_state) has no leader, or brokers restart again and again.
+basis:
+  rests_on: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, and no success in between
+  certainty: said
+  wrong_if: the group went on over a connection that was not captured
 columns:
+  severity: "critical: the group or transaction did not go on until the end of the capture; warning: it did"
   resource: group or transactional id
   errors: ""
   error_name: ""
@@ -29,8 +34,10 @@ frame:
     brokers: count(DISTINCT broker)
     errors: count(*)
     seconds: (max(at_us) - min(at_us)) // 1000000
+    went_on: max(last_worked_us) > max(at_us)
+  derived: {severity: CASE WHEN went_on THEN 'warning' ELSE 'critical' END}
   having: errors >= $min_errors AND seconds >= $min_seconds
-  order_by: errors DESC
+  order_by: severity, errors DESC
 */
 WITH refused AS (
     SELECT r.*,
@@ -44,12 +51,18 @@ WITH refused AS (
     SELECT client_id, client_address, cluster, coalesce(group_id, transactional_id) AS coordinated, at_us AS worked_us
     FROM client_exchanges
     WHERE api_key <> 10 AND response_at IS NOT NULL AND len(error_codes) = 0 AND coalesce(group_id, transactional_id) IS NOT NULL
+), lasting AS (
+    SELECT client_id, client_address, cluster, coordinated, max(worked_us) AS last_worked_us
+    FROM worked
+    GROUP BY client_id, client_address, cluster, coordinated
 ), outages AS (
-    SELECT r.*,
+    SELECT r.*, l.last_worked_us,
         max(r.at_us) OVER outage - min(r.at_us) OVER outage AS outage_us
     FROM refused AS r
     ASOF LEFT JOIN worked AS w ON w.client_id = r.client_id AND w.client_address = r.client_address AND w.cluster = r.cluster
         AND w.coordinated = r.coordinated AND w.worked_us <= r.at_us
+    LEFT JOIN lasting AS l ON l.client_id = r.client_id AND l.client_address = r.client_address AND l.cluster = r.cluster
+        AND l.coordinated = r.coordinated
     WINDOW outage AS (PARTITION BY r.client_id, r.client_address, r.cluster, r.coordinated, w.worked_us)
 )
 SELECT *

@@ -8,6 +8,10 @@ meaning: >
   response the broker's disk did, and consumers cannot get past it, unless the same batch also came whole. A produced batch
   with a wrong checksum that the broker took was damaged by the capture, and is left out. A refused one with a right checksum is no
   damage: brokers before 2.4 refuse records without a key for a compacted topic so.
+basis:
+  rests_on: checksums of batches, and CORRUPT_MESSAGE in answers
+  certainty: measured
+  wrong_if: the capture itself was damaged (another capture of the same packets is whole)
 columns:
   severity: "notice: its records were acknowledged or read another time; else critical"
   broker: ""

@@ -6,6 +6,10 @@ meaning: >
   Kafka 4.0 dropped old versions of its APIs (KIP-896). These clients asked for some of them although the broker offered more, or do
   not negotiate versions, or their library has no others: they stop working when the brokers are upgraded. Left out are
   clients that an old broker holds down, as they go higher with a newer one, and brokers, which are upgraded together.
+basis:
+  rests_on: the versions of requests, and those that the library is known to have
+  certainty: inferred
+  wrong_if: the client is updated, or goes higher with a newer broker
 columns:
   release: Kafka release that the brokers would have
   api_key: Kafka's number of the API

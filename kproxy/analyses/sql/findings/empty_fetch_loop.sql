@@ -1,10 +1,14 @@
 /*
 id: empty_fetch_loop
 title: Consumers that poll brokers without waiting
-severity: warning
+severity: notice
 meaning: >
   A fetch waits at the broker until there is something, by default up to half a second. This client's fetches return empty at once, many
   times a second: they cost both sides processor time and bring nothing.
+basis:
+  rests_on: empty answers to Fetch in the busiest minute
+  certainty: measured
+  wrong_if: that minute was an exception, as at a start
 columns:
   broker: ""
   fetches: Fetch requests that were answered without an error

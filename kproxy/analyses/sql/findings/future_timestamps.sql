@@ -6,6 +6,10 @@ meaning: >
   The producer's time stamp (CreateTime) is later than the time at which the record was sent: its clock is wrong, or it writes seconds or
   microseconds where milliseconds belong. Retention by time keeps such segments for as long; brokers from 4.0 on refuse what is more
   than an hour ahead.
+basis:
+  rests_on: time stamps of batches next to the capture's clock
+  certainty: measured
+  wrong_if: the clock of the capturing host was behind
 columns:
   topic: ""
   batches: batches with a time stamp too far ahead

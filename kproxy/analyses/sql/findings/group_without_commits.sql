@@ -1,11 +1,15 @@
 /*
 id: group_without_commits
 title: Groups that read and never commit
-severity: warning
+severity: notice
 meaning: >
   Members of the group fetched records for a good while, and no commit of the group was seen. After a restart they begin where
   auto.offset.reset says: everything again, or nothing of what came meanwhile. Groups that keep their offsets elsewhere (Flink, some
   connectors) are right to do so.
+basis:
+  rests_on: fetches of members, and no OffsetCommit or TxnOffsetCommit of the group
+  certainty: measured
+  wrong_if: commits went to a coordinator that was not captured, or the application keeps its offsets elsewhere
 columns:
   group_id: ""
   records: records that the client fetched

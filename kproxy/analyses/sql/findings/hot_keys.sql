@@ -6,6 +6,10 @@ meaning: >
   All records of a key go to one partition, and one consumer handles them. A key with a large share of the records limits the whole
   topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. Without the table records (decode with
   --records) this finds nothing.
+basis:
+  rests_on: the keys of captured records
+  certainty: measured
+  wrong_if: other producers, which were not captured, write other keys
 columns:
   topic: ""
   partition: lowest partition with the key

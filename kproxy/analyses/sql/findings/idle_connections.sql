@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   Many connections of one client to one broker are open at the end and have been idle for a while: clients are made and never closed.
   Each costs memory on both sides; brokers have a limit (max.connections.per.ip), and close idle ones after ten minutes.
+basis:
+  rests_on: connections that are open and idle at the end of the capture
+  certainty: measured
+  wrong_if: they are used again after the end of the capture
 columns:
   broker: ""
   connections: open at the end of their capture without a request for min_idle_seconds

@@ -5,6 +5,10 @@ severity: info
 meaning: >
   The last assignment seen of the group leaves members without a partition. They take part in each rebalance and do nothing; more of
   them do not make the group faster.
+basis:
+  rests_on: the last assignment in SyncGroup or ConsumerGroupHeartbeat
+  certainty: said
+  wrong_if: a later assignment was not captured
 columns:
   group_id: ""
   generation: the last generation in the capture

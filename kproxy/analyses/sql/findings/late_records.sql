@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   The time stamps (CreateTime) of a partition go back by minutes or more. Windows of stream processing drop late records, searching by
   time (offsetsForTimes) finds the wrong place, and retention by time deletes too late.
+basis:
+  rests_on: time stamps of batches of a partition, one after the other
+  certainty: measured
+  wrong_if: the records are replayed on purpose
 columns:
   topic: ""
   batches: batches whose latest time stamp is behind an earlier one

@@ -6,7 +6,11 @@ meaning: >
   The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off meanwhile,
   mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
   A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
-  anew, are left out; a topic created anew whose first records were not captured would show the contrary.
+  anew, are left out.
+basis:
+  rests_on: first offsets in answers to Produce
+  certainty: inferred
+  wrong_if: the topic was created anew, and its first records were not captured
 columns:
   broker: broker that gave the offsets again
   topic: ""

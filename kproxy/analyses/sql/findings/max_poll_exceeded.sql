@@ -6,6 +6,10 @@ meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
   itself. Its partitions moved, and what it was handling will be handled again. Java's consumer gives this reason when it leaves. For
   other clients it is inferred: they leave and join again on the same connection, a while later.
+basis:
+  rests_on: the reason in LeaveGroup, or a leave and a join on one connection (column evidence)
+  certainty: inferred
+  wrong_if: the application closed its consumer, or left by itself, and came back
 columns:
   group_id: ""
   member_id: ""

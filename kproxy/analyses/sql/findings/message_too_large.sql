@@ -5,6 +5,10 @@ severity: critical
 meaning: >
   The broker refused the batch (MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE). Producers split a batch of several records and send
   the parts: then nothing is lost. A record that is too large alone is given up, and lost unless the application handles the error.
+basis:
+  rests_on: errors in answers to Produce, and what was acknowledged afterwards
+  certainty: said
+  wrong_if: the records were acknowledged on a connection that was not captured
 columns:
   severity: "critical: records lost; info: all acknowledged in smaller batches; notice: the capture does not show what became of them"
   topic: ""

@@ -1,10 +1,14 @@
 /*
 id: metadata_storm
 title: Clients that ask for metadata again and again
-severity: warning
+severity: notice
 meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
   all the time looks for a topic that does not exist, is created anew for each record, or lists every topic by mistake.
+basis:
+  rests_on: Metadata requests of a client in its busiest minute
+  certainty: measured
+  wrong_if: many processes have the same client id and address
 columns:
   requests: Metadata requests that were answered
   requests_in_busiest_minute: Metadata requests in the minute with the most

@@ -6,6 +6,10 @@ meaning: >
   At the same time, members of one group subscribe to different topics, each to some that the other does not read. Mostly two applications share a group id by mistake: each
   restart of one rebalances the other, and lag of the group says nothing about either. While a release with other topics is rolled
   out, this is normal.
+basis:
+  rests_on: subscriptions of members that overlap in time
+  certainty: measured
+  wrong_if: a release with other topics is being rolled out
 columns:
   group_id: ""
   topics: topics of this subscription

@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   One record takes up almost all that the broker accepts in a batch (message.max.bytes, by default 1 MiB). The next one that is a
   little larger is refused and lost. Batches of many records do not count: producers make those as large as they may.
+basis:
+  rests_on: sizes of batches of one record, next to the largest batch that the broker takes
+  certainty: measured
+  wrong_if: the topic takes larger batches than its broker (max.message.bytes)
 columns:
   topic: ""
   batches: batches near the limit

@@ -6,6 +6,10 @@ meaning: >
   Fewer replicas are in sync than min.insync.replicas asks for, so the broker refuses records with acks=all. Producers send them again
   until delivery.timeout.ms. It is critical where records were not acknowledged in the end, or where the broker still refused
   them after half a minute; a broker that restarts refuses some for seconds.
+basis:
+  rests_on: NOT_ENOUGH_REPLICAS in answers to Produce, and what was acknowledged afterwards
+  certainty: said
+  wrong_if: the records were acknowledged on a connection that was not captured
 columns:
   severity: "critical: records lost, or refused still after 30 s; warning: refused for 30 s, or up to the end of the capture; else notice"
   broker: ""

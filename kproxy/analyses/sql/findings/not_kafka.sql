@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   Clients spoke HTTP or something else to a port where others speak Kafka in the clear: a health check of a load balancer, a scraper
   or a scan. For TLS see reconnect_loop.
+basis:
+  rests_on: first bytes of connections to a port where others speak Kafka
+  certainty: measured
+  wrong_if: it is a health check that ought to be there
 columns:
   broker: ""
   not_kafka: "what it looks like: http, ssh, unknown"

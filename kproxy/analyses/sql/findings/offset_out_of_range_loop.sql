@@ -5,6 +5,10 @@ severity: critical
 meaning: >
   The broker answers OFFSET_OUT_OF_RANGE again and again: the records at these offsets were deleted by retention (or the offset is
   beyond the end) and the consumer does not move to one that exists. It is critical where nothing of the partition was read in between.
+basis:
+  rests_on: OFFSET_OUT_OF_RANGE in answers to Fetch, and no success in between
+  certainty: said
+  wrong_if: the consumer read the partition over a connection that was not captured
 columns:
   severity: "critical: it read nothing in between; warning: it did"
   topic: ""

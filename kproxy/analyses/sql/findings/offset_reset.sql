@@ -5,7 +5,12 @@ severity: critical
 meaning: >
   The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), and went on at another one, by auto.offset.reset.
   Records in between were skipped (a jump forward), or are read again (a jump backward).
+basis:
+  rests_on: OFFSET_OUT_OF_RANGE, and the offset of the next fetch
+  certainty: inferred
+  wrong_if: another member with the same client id and address made the next fetch
 columns:
+  severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
   from_offset: the requested offset, which is gone
@@ -25,13 +30,14 @@ order: 13
 only_if: FROM offsets WHERE kind = 'fetch' AND error_code = 1
 frame:
   derived:
+    severity: CASE WHEN to_offset > partition_offset THEN 'critical' ELSE 'warning' END
     from_offset: partition_offset
     records: abs(to_offset - partition_offset)
     direction: CASE WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
     first_at: seen_at
     last_at: next_at
   having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - partition_offset) >= $min_records
-  order_by: records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
+  order_by: direction DESC, records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
 */
 WITH asked AS (
     SELECT *

@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   Records are written in message format 0 or 1. They have no headers, no idempotence and no transactions, cost the broker a conversion,
   and brokers of Kafka 4 do not take them (KIP-724).
+basis:
+  rests_on: the magic byte of produced batches
+  certainty: said
+  wrong_if: a proxy in between converts what newer clients send
 columns:
   topic: ""
   magic: message format, 0 or 1

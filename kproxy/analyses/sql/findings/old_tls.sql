@@ -1,8 +1,12 @@
 /*
 id: old_tls
 title: Connections with a version of TLS that is no longer safe
-severity: warning
+severity: notice
 meaning: TLS 1.0 and 1.1 were withdrawn in 2021 (RFC 8996), SSL 3.0 in 2015. Java disables them by default, so these clients stop working at an update too.
+basis:
+  rests_on: the version in the TLS handshake
+  certainty: said
+  wrong_if: a proxy in front of the broker answered in its place
 columns:
   broker: ""
   tls_version: negotiated version

@@ -6,6 +6,10 @@ meaning: >
   Between the first record of the transaction and its commit or abort passed more than the limit, or neither was seen (unfinished). Until then no
   read_committed consumer gets any later record of these partitions, of any producer; the broker ends it after transaction.timeout.ms.
   Only for producers whose coordinator was captured too, since only the coordinator shows the end.
+basis:
+  rests_on: batches of the transaction, and no EndTxn at its coordinator for so long
+  certainty: inferred
+  wrong_if: the end went over a connection that was not captured
 columns:
   severity: "critical: not ended when the capture of its coordinator ended; warning: aborted; notice: committed, late"
   transactional_id: transactional.id

@@ -1,10 +1,14 @@
 /*
 id: plaintext_credentials
 title: Passwords and tokens that cross the network in the clear
-severity: critical
+severity: warning
 meaning: >
   SASL PLAIN sends the password as it is, OAUTHBEARER a token that works for anyone, and these connections have no TLS. Anyone
   on the path can read and use them. (A capture that was decrypted before it came here, as kproxy run --capture writes it, looks so too.)
+basis:
+  rests_on: SASL PLAIN or OAUTHBEARER on connections without TLS
+  certainty: measured
+  wrong_if: the capture was decrypted before it came here, or was taken behind a proxy that ends TLS
 columns:
   user_name: ""
   sasl_mechanism: ""

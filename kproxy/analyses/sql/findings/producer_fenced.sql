@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   The broker answered PRODUCER_FENCED or INVALID_PRODUCER_EPOCH: a newer producer uses the same transactional.id, or the coordinator
   aborted a transaction that took too long. What the older one had not committed is aborted.
+basis:
+  rests_on: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH in answers
+  certainty: said
+  wrong_if: the older producer had ended already, as at a restart
 columns:
   severity: warning from min_for_warning answers on, else notice
   transactional_id: transactional.id

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   A read_committed consumer has read everything up to the last stable offset. Later records are there, but a transaction before them is
   still open, so that it may not see them: its lag grows although nothing is wrong with it.
+basis:
+  rests_on: fetches from the last stable offset, below the end of the partition
+  certainty: measured
+  wrong_if: the transaction that holds it back writes on and commits soon
 columns:
   broker: ""
   topic: ""

@@ -5,6 +5,10 @@ severity: critical
 meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol no member consumes;
   members that are too slow to keep up are thrown out, which begins the next one.
+basis:
+  rests_on: generations, or epochs, that the group formed
+  certainty: measured
+  wrong_if: members came and went on purpose, one by one, as a service is scaled
 columns:
   severity: critical from three times min_rebalances generations on, else warning
   group_id: ""

@@ -9,6 +9,10 @@ meaning: >
   Three causes are certain, and three connections are enough for them: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
   others work only after a login. Otherwise the cause is unknown: the login, or an address that is out of reach.
+basis:
+  rests_on: connections that end after their opening, and the other connections at that port
+  certainty: inferred
+  wrong_if: the client got further on a connection that was not captured
 columns:
   severity: "notice: fewer than three such connections in any ten seconds, as of a health check"
   cause: "what the two sides do not agree on; unknown: see error_name"

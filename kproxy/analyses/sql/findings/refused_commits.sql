@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_...): it was
   away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
+basis:
+  rests_on: errors in answers to OffsetCommit
+  certainty: said
+  wrong_if: what was read had been committed before
 columns:
   group_id: ""
   member_id: ""

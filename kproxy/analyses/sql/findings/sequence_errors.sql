@@ -6,7 +6,11 @@ meaning: >
   The broker refused a batch with OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID: batches before it
   were missing, or the broker no longer knew the producer. After a leader has moved that is normal, and producers send the batches
   again. It is critical only where records of a refused batch were not acknowledged, neither under these sequence numbers
-  nor under those of a new epoch. A resend over a path that was not captured would show the contrary.
+  nor under those of a new epoch.
+basis:
+  rests_on: errors in answers to Produce, and what was acknowledged afterwards
+  certainty: inferred
+  wrong_if: a resend went over a path that was not captured
 columns:
   severity: "critical: records lost; info: all acknowledged; notice: the capture does not show what became of them"
   topic: ""

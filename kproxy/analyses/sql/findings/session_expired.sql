@@ -6,6 +6,10 @@ meaning: >
   A heartbeat or SyncGroup was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no heartbeat had arrived
   within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its process stood still (garbage collection, a paused container, a busy
   processor), or the network was cut.
+basis:
+  rests_on: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH in answers to members that had not left
+  certainty: said
+  wrong_if: an administrator removed the member, or it left over a connection that was not captured
 columns:
   group_id: ""
   member_id: ""

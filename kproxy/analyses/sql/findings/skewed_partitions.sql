@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   One partition takes several times what the others take. One broker, one disk and one consumer carry the topic, however many
   partitions and consumers it has.
+basis:
+  rests_on: records of each partition of the topic
+  certainty: measured
+  wrong_if: other producers, which were not captured, fill the other partitions
 columns:
   clients: number of clients that produce to the partition; client_id is the one with the most records
   topic: ""

@@ -6,6 +6,10 @@ meaning: >
   A considerable share of the requests that a broker ought to answer at once took longer than the limit. Waiting by design is left
   out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
   all are, look at replication (acks=all waits for the slowest in-sync replica).
+basis:
+  rests_on: times from request to answer, without waiting by design
+  certainty: measured
+  wrong_if: the capture was taken at the client, and the network in between is slow
 columns:
   client_id: client of the slowest answer
   broker: ""

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   The consumer is far behind the end of its partitions, and each fetch brings only a little, although the broker could give more. Its
   fetch limits (fetch.max.bytes, max.partition.fetch.bytes) are too small, so it spends its time waiting for requests.
+basis:
+  rests_on: bytes of answers to Fetch, and how far behind the end they were
+  certainty: measured
+  wrong_if: the consumer catches up all the same
 columns:
   broker: ""
   fetches: answers with records while at least min_lag behind

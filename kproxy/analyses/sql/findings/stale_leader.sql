@@ -6,6 +6,10 @@ meaning: >
   A broker answers NOT_LEADER_OR_FOLLOWER (or FENCED_LEADER_EPOCH) on the same connection for the same partition again and again. The
   client ought to ask for metadata and go to the new leader; it did not, or gets old metadata. It is critical where the client
   produced to or read from the partition nowhere after the first such answer.
+basis:
+  rests_on: NOT_LEADER_OR_FOLLOWER on one connection, and no success elsewhere
+  certainty: said
+  wrong_if: the client produced or read elsewhere over a connection that was not captured
 columns:
   severity: "critical: nothing of the partition succeeded after that; warning: something did"
   broker: ""

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   Two processes use the same group.instance.id, so that each throws the other out (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID), or one
   process restarts all the time. Static membership then causes the rebalances that it should avoid.
+basis:
+  rests_on: FENCED_INSTANCE_ID and UNRELEASED_INSTANCE_ID, or joins of one group.instance.id
+  certainty: said
+  wrong_if: one process was restarted by hand
 columns:
   group_id: ""
   group_instance_id: group.instance.id

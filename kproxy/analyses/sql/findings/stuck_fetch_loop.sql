@@ -5,6 +5,10 @@ severity: critical
 meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
   goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something.
+basis:
+  rests_on: fetches of one offset, although the partition goes on
+  certainty: inferred
+  wrong_if: the consumer reads the partition over a connection that was not captured, too
 columns:
   broker: ""
   topic: ""

@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   The broker told the client to wait because it is over its quota of bytes or of request time. Its latency grows by this time, as if
   the broker were slow.
+basis:
+  rests_on: throttle_time_ms in answers
+  certainty: said
+  wrong_if: the client was slow for another reason (compare its latency)
 columns:
   api_name: ""
   throttled: answers that told the client to wait

@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   Each request carries one or two small records, at a rate at which many would fit together. Brokers then work per request
   instead of per megabyte, compression has nothing to work with, and logs and indexes grow by the overhead of each batch.
+basis:
+  rests_on: records in each batch, and the pauses between batches
+  certainty: measured
+  wrong_if: records have to leave at once, one by one
 columns:
   topic: ""
   batches: ""

@@ -5,6 +5,10 @@ severity: notice
 meaning: >
   One consumer fetches from so many partitions of one broker that each request and answer is large for its bookkeeping alone, and the
   records of one partition wait for those of all others.
+basis:
+  rests_on: partitions in one Fetch request, or its session
+  certainty: said
+  wrong_if: the partitions hardly have records
 columns:
   broker: ""
   requests: Fetch requests with at least min_partitions

@@ -7,6 +7,10 @@ meaning: >
   others: either the broker stood still and the client gave up after request.timeout.ms, or something cut the connection. Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
   that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop.
+basis:
+  rests_on: requests without an answer on connections that ended
+  certainty: inferred
+  wrong_if: the capture lost the answers, or saw one direction only
 columns:
   broker: ""
   requests: requests without an answer

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   The broker refused the request for lack of an ACL (..._AUTHORIZATION_FAILED). Possible causes: a permission that is missing after a deployment, a wrong
   topic or group name, or an attack.
+basis:
+  rests_on: ..._AUTHORIZATION_FAILED in answers
+  certainty: said
+  wrong_if: it is a probe that is meant to fail
 columns:
   user_name: ""
   api_name: ""

@@ -5,6 +5,10 @@ severity: warning
 meaning: >
   The broker says again and again that the topic or partition does not exist, and the client goes on asking. The name is wrong, the
   topic was deleted while clients still use it, or was made anew with another id.
+basis:
+  rests_on: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID in answers
+  certainty: said
+  wrong_if: the topic was about to be created
 columns:
   topic: ""
   errors: answers that the topic or partition does not exist
