@@ -48,6 +48,7 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing would take l
 if TYPE_CHECKING:
     from kproxy.errors import CaptureError, DecodeError, KproxyError, UsageError
     from kproxy.pipeline.reading import Reader, read
+    from kproxy.schemas.settings import SchemaSources
     from kproxy.session import BadFrame, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 __version__ = "0.1.0"
@@ -63,20 +64,24 @@ __all__ = [
     "Note",
     "Reader",
     "SaslToken",
+    "SchemaSources",
     "Tls",
     "UsageError",
     "read",
 ]
 
-_READING = ("Reader", "read")
-_ERRORS = ("CaptureError", "DecodeError", "KproxyError", "UsageError")
+_ELSEWHERE = {
+    "pipeline.reading": ("Reader", "read"),
+    "schemas.settings": ("SchemaSources",),
+    "errors": ("CaptureError", "DecodeError", "KproxyError", "UsageError"),
+}
 
 
 def __getattr__(name: str) -> object:
     """Load a public name when it is used first (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'kproxy' has no attribute {name!r}")
-    module = "pipeline.reading" if name in _READING else "errors" if name in _ERRORS else "session"
+    module = next((where for where, names in _ELSEWHERE.items() if name in names), "session")
     found: object = getattr(import_module(f"kproxy.{module}"), name)
     globals()[name] = found
     return found

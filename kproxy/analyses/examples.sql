@@ -13,6 +13,13 @@ SELECT topic, direction, client_id, sum(records) AS records, sum(bytes) AS bytes
 FROM topic_activity
 GROUP BY ALL ORDER BY topic, direction, records DESC;
 
+-- Which orders above 100 from DE did one client write? (kproxy help schemas)
+SELECT timestamp, topic, partition, value_json
+FROM records JOIN exchanges USING (connection_id, exchange)
+WHERE direction = 'produce' AND topic = 'orders' AND client_id = 'web-shop'
+    AND value_json->>'country' = 'DE' AND (value_json->>'total')::DOUBLE > 100
+ORDER BY timestamp;
+
 -- How much does each topic carry in each minute?
 SELECT minute, topic, direction, sum(records) AS records, sum(bytes) AS bytes
 FROM topic_activity

@@ -47,11 +47,16 @@ SCHEMA_OPTIONS = (
         help="With --records: a registry; see kproxy help schemas.",
     ),
     click.option(
-        "--schemas", "folders", metavar="DIR", multiple=True, type=Path, help="With --records: a folder of schemas."
+        "--schemas",
+        "schema_folders",
+        metavar="DIR",
+        multiple=True,
+        type=Path,
+        help="With --records: a folder of schemas.",
     ),
     click.option(
         "--schema",
-        "chosen",
+        "chosen_schemas",
         metavar="TOPIC.PART=FILE",
         multiple=True,
         help="With --records: the schema of a topic, as in orders.value=order.avsc.",
@@ -168,7 +173,8 @@ def schema_options(command: Command) -> Command:
 
 def pop_schemas(options: dict[str, Any], *, records: bool = True) -> SchemaSources:
     """Remove the values of these options from the options of a command. Raises UsageError without *records*."""
-    sources = SchemaSources(**{name: options.pop(name) for name in ("registries", "folders", "chosen")})
+    registries, folders, chosen = (options.pop(name) for name in ("registries", "schema_folders", "chosen_schemas"))
+    sources = SchemaSources(registries=registries, folders=folders, chosen=chosen)
     if sources != SchemaSources() and not records:
         raise UsageError("--registry, --schemas and --schema are for records: add --records")
     return sources

@@ -22,6 +22,7 @@ from kproxy.cli.report_request import (
     load_analyses,
     make_plan,
     report_options,
+    request_of,
 )
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -92,7 +93,7 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
     check_available()
     from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415 - needs what was just looked for
 
-    request, names = ReportRequest(**options), tuple(map(str, sources))
+    request, names = request_of(options), tuple(map(str, sources))
     if request.listed:
         write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(request).values())))
         return DONE
@@ -112,7 +113,7 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
             sources,
             folders=request.folders,
             wanted=plan.tables,
-            options=Options(keylog=request.keylog, records=request.records),
+            options=Options(keylog=request.keylog, records="records" in plan.tables, schemas=request.schemas),
             watch=reader.read,
             compare=request.compares and len(sources) == 2,
             spans=plan.spans,

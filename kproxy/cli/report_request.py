@@ -3,7 +3,7 @@
 @click.command()
 @click.argument("sources", ...)
 @report_options
-def report(sources, **options): request = ReportRequest(**options)
+def report(sources, **options): request = request_of(options)
 
 plan = make_plan(request, sources)    -> what to run, with which values; UsageError before anything is read
 is_gated(request, made)               -> whether the exit status is 4
@@ -18,9 +18,10 @@ import click
 from msgspec import Struct
 
 from kproxy.cli.formats import format_of
-from kproxy.cli.options import KEYLOG, complete_analyses
+from kproxy.cli.options import KEYLOG, SCHEMA_OPTIONS, complete_analyses, pop_schemas
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.escaping import printable
+from kproxy.schemas.settings import SchemaSources
 
 if TYPE_CHECKING:
     from kproxy.analyses.analysis import Analysis, Value
@@ -68,6 +69,7 @@ class ReportRequest(Struct, frozen=True):
     keylog: Path | None = None
     fail_on: str | None = None
     quiet: bool = False
+    schemas: SchemaSources = SchemaSources()
 
     @property
     def form(self) -> Format:
@@ -108,6 +110,7 @@ OPTIONS = (
     click.option("--rows", metavar="N", type=click.IntRange(min=1), help="Show at most N rows of each analysis."),
     click.option("--long", is_flag=True, help="With --only: show each row field by field, with all columns."),
     click.option("--records", is_flag=True, help="Also run analyses of the contents of records."),
+    *SCHEMA_OPTIONS,
     click.option(
         "--before",
         metavar="FROM/TO",
@@ -125,6 +128,12 @@ def report_options(command: Command) -> Command:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
+
+
+def request_of(options: dict[str, Any]) -> ReportRequest:
+    """Return the values of the common options. Raises UsageError for schemas without an analysis that may need them."""
+    schemas = pop_schemas(options, records=options["records"] or bool(options["only"]))
+    return ReportRequest(**options, schemas=schemas)
 
 
 class Plan(Struct, frozen=True):

@@ -16,9 +16,17 @@ import click
 from msgspec import Struct
 
 from kproxy import __version__
-from kproxy.cli.options import condition_of, selection_options
+from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
-from kproxy.cli.report_request import ReportRequest, is_gated, list_lines, load_analyses, make_plan, report_options
+from kproxy.cli.report_request import (
+    ReportRequest,
+    is_gated,
+    list_lines,
+    load_analyses,
+    make_plan,
+    report_options,
+    request_of,
+)
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.decoded_log import open_named
@@ -79,6 +87,7 @@ def kproxy_spark() -> None:
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; by default the cluster id in the traffic.")
 @click.option("--records", is_flag=True, help="Also fill the table records.")
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
+@schema_options
 @selection_options
 @click.option("--keylog", metavar="FILE", help="Session keys of TLS; a path that all executors see.")
 @click.option(
@@ -118,7 +127,7 @@ def ingest(
     once: bool,
     checkpoint: str | None,
     master: str | None,
-    **selection: Any,
+    **others: Any,
 ) -> int:
     """Read captures and decoded logs into Parquet tables, by cluster and day.
 
@@ -137,7 +146,8 @@ def ingest(
         raise UsageError("--output-format iceberg needs --state DIR: -o names tables of a catalog there")
     if output_format == "parquet" and state is not None:
         raise UsageError("--state is for --output-format delta and iceberg: the tables of parquet have it beside them")
-    where = condition_of(**selection)
+    sources = pop_schemas(others, records=records)
+    where = condition_of(**others)
     from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
     by_spark = output_format != "parquet" or "://" in output
@@ -147,11 +157,12 @@ def ingest(
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
-    from kproxy.spark.rows import Options  # noqa: PLC0415
+    from kproxy.spark.rows import Options, schema_sources  # noqa: PLC0415
 
+    schemas = schema_sources(sources.registries, sources.folders, sources.chosen)
     target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
-        "options": Options(bodies=bodies, records=records, where=where, keylog=keylog and str(Path(keylog).absolute())),
+        "options": Options(bodies, records, where, keylog and str(Path(keylog).absolute()), schemas),
         "cluster": cluster,
         "split_from": split_from << 20,
         "parts": parts,
@@ -206,7 +217,7 @@ def report(
     """
     from kproxy.cli.spark import Where, run_report  # noqa: PLC0415 - a page of its own
 
-    return run_report(sources, ReportRequest(**options), Where(cluster, first, last, staging, master))
+    return run_report(sources, request_of(options), Where(cluster, first, last, staging, master))
 
 
 class Where(Struct, frozen=True):
@@ -242,7 +253,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         context = open_context("kproxy report", where.master)
         from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
         from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
-        from kproxy.spark.rows import Options  # noqa: PLC0415
+        from kproxy.spark.rows import Options, schema_sources  # noqa: PLC0415
 
         scratch = None
         if where.staging is not None or (context.master or "").startswith("local"):
@@ -250,12 +261,14 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         meter.show("the tables are opened")
         keylog = None if request.keylog is None else str(request.keylog.absolute())
+        given = request.schemas
+        schemas = schema_sources(given.registries, given.folders, given.chosen)
         tables = SparkTables(
             context,
             sources,
             folders=request.folders,
             only=Narrowed(where.cluster, first, last),
-            options=Options(records="records" in plan.tables, keylog=keylog),
+            options=Options(records="records" in plan.tables, keylog=keylog, schemas=schemas),
             compare=request.compares and len(sources) == 2,
             spans=plan.spans,
             scratch=scratch,

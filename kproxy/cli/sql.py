@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.options import KEYLOG, SEPARATE
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
 from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -54,6 +54,7 @@ class Format(StrEnum):
 )
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
 @click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the views of this folder.")
+@schema_options
 @SEPARATE
 @KEYLOG
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
@@ -67,6 +68,7 @@ def sql(
     keylog: Path | None,
     quiet: bool,
     examples: bool,
+    **others: Any,
 ) -> int:
     """Query Kafka traffic with SQL.
 
@@ -107,12 +109,14 @@ def sql(
     wanted = None if query is None else _wanted(check_query(query), folders)
     if records:
         wanted = _all_tables() if wanted is None else wanted | {"records"}
+    with_records = wanted is not None and "records" in wanted
+    schemas = pop_schemas(others, records=with_records)
     reader = SourceReader(sources, bar=not quiet, separate=separate)
     with Database(
         sources,
         folders=folders,
         wanted=wanted,
-        options=Options(keylog=keylog, records=wanted is not None and "records" in wanted),
+        options=Options(keylog=keylog, records=with_records, schemas=schemas),
         watch=reader.read,
         reading=reader.state,
     ) as database:

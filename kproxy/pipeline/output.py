@@ -9,12 +9,16 @@ analyzer's counts are one). Then register it:
 """
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
 from kproxy.pipeline.sink import Closing
 from kproxy.session import Connection, Event
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded import Viewers
 
 # By direction: the side that sends requests, the side that sends responses
 SIDES = CLIENT, BROKER = "client", "broker"
@@ -28,6 +32,7 @@ class Source(Struct, frozen=True):
 
     number: int
     name: str
+    viewers: "Viewers | None" = None  # show the records of all topics; None without Options.records
 
 
 class End(Struct, frozen=True):

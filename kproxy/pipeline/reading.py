@@ -16,6 +16,7 @@ from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.protocol.embedded import Viewers
+from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event, Exchange
 
 
@@ -24,6 +25,7 @@ def read(
     where: str | None = None,
     keylog: str | Path | None = None,
     records: bool = False,
+    schemas: SchemaSources = SchemaSources(),  # noqa: B008 - frozen
     strict: bool = True,
     separate: bool = False,
 ) -> "Reader":
@@ -46,13 +48,14 @@ def read(
         where: a condition (CEL) on the fields of the decoded log; other events are skipped.
         keylog: TLS session keys (NSS key log), in addition to those inside the captures.
         records: let ``Reader.bodies`` open the records of all topics, not only those of Kafka's internal topics.
+        schemas: with *records*, where the schemas of keys and values come from: registries, folders, files.
         strict: raise CaptureError for a damaged file: before the first event where it is no capture at all, otherwise after
             the last event. False: list the damage in ``Reader.damages``.
         separate: read captures one by one, not as one capture.
 
     Raises:
         CaptureError: a file cannot be opened, or is neither a capture nor a decoded log.
-        UsageError: no path is given, ``where`` is not a condition, or the key log cannot be opened.
+        UsageError: no path is given, schemas without records, ``where`` is not a condition, or the key log cannot be opened.
         TypeError: a path is neither str nor Path.
     """
     if not paths:
@@ -62,7 +65,10 @@ def read(
             raise TypeError(
                 f"a path is str or Path, not {type(path).__name__}; pass several paths as arguments: kproxy.read(*paths)"
             )
-    options = Options(where=where, keylog=None if keylog is None else Path(keylog), records=records)
+    if schemas != SchemaSources() and not records:
+        raise UsageError("schemas are for records: kproxy.read(..., records=True, schemas=...)")
+    key_file = None if keylog is None else Path(keylog)
+    options = Options(where=where, keylog=key_file, records=records, schemas=schemas)
     return Reader([Path(path) for path in paths], options, strict=strict, separate=separate)
 
 

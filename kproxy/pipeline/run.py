@@ -302,7 +302,7 @@ class Run(Closing):
 
     def _new_source(self, name: str) -> Source:
         self._sources += 1
-        return Source(self._sources, name)
+        return Source(self._sources, name, self.viewers)
 
     def _read_flows(
         self,

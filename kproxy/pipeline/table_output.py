@@ -33,6 +33,7 @@ class TableOutput(Output):
     def start_source(self, source: Source) -> None:
         """See Output."""
         self._capture = source.name
+        self.tables.viewers = source.viewers
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output. An event that is not shown still counts in its connection's row."""

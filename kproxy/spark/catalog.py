@@ -379,5 +379,5 @@ def tables_of(options: Options) -> list[Table]:
 def mark_of(options: Options, cluster: str | None) -> str:
     """A hash of what decides which rows are made: options, and versions of the tables."""
     versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
-    text = msgspec.json.encode([options, cluster, versions])
+    text = msgspec.json.encode([options, cluster, versions], enc_hook=str)  # folders of schemas are paths
     return blake2b(text, digest_size=8).hexdigest()

@@ -13,7 +13,7 @@ day, as with files.
 are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +35,7 @@ from kproxy.pipeline.output import End
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.run import Run
 from kproxy.pipeline.table_output import TableOutput, Write
+from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event
 from kproxy.spark.connections import View
 from kproxy.spark.files import open_file
@@ -55,11 +56,24 @@ class Options(Struct, frozen=True):
     records: bool = False
     where: str | None = None
     keylog: str | None = None  # a path that every executor can open
+    schemas: SchemaSources = SchemaSources()  # folders and files that every executor can open
 
     def run_options(self) -> RunOptions:
         """The options for kproxy.pipeline.run. A connection that fails is counted, and does not end the task."""
         keylog = None if self.keylog is None else Path(self.keylog)
-        return RunOptions(where=self.where, keylog=keylog, records=self.records, contain=(Exception,))
+        return RunOptions(
+            where=self.where, keylog=keylog, records=self.records, schemas=self.schemas, contain=(Exception,)
+        )
+
+
+def schema_sources(registries: Iterable[str], folders: Iterable[str | Path], chosen: Iterable[str]) -> SchemaSources:
+    """Return sources of schemas whose folders and files are named as every executor can open them."""
+    files = ((place, Path(file).absolute()) for place, _, file in (one.partition("=") for one in chosen))
+    return SchemaSources(
+        registries=tuple(registries),
+        folders=tuple(Path(folder).absolute() for folder in folders),
+        chosen=tuple(f"{place}={file}" for place, file in files),
+    )
 
 
 class Share(Struct, frozen=True):

@@ -4,9 +4,9 @@
     spark.read.format("kproxy").option("table", "exchanges").load("captures/*.pcapng.zst")
     spark.readStream.format("kproxy").option("table", "errors").load("/var/log/kproxy/kafka.*.jsonl*")
 
-Options: table, records, bodies, where, keylog as `kproxy decode` has them; partitions: tasks that share the connections of each
-file; mode: permissive, or failfast for damaged files; of streams maxFilesPerTrigger, and settled: seconds without a change after
-which a file is complete (2).
+Options: table, records, bodies, where, keylog, registry, schemas, schema as `kproxy decode` has them; partitions: tasks that
+share the connections of each file; mode: permissive, or failfast for damaged files; of streams maxFilesPerTrigger, and settled:
+seconds without a change after which a file is complete (2).
 
 A partition is a file, or with the option ``partitions`` a share of its connections (see rows.py). A data source has no
 shuffle, so every share reads the whole file: use ``kproxy-spark ingest`` for a capture of many gigabytes.
@@ -33,7 +33,7 @@ from kproxy.output.tables import Table
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import InputFile, find_files, is_remote
 from kproxy.spark.ingest import Output, ingest
-from kproxy.spark.rows import FILES, FileRows, Options, Share, contract, for_spark, spark_schema
+from kproxy.spark.rows import FILES, FileRows, Options, Share, contract, for_spark, schema_sources, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 FORMAT = "kproxy"
 DEFAULT_TABLE = "exchanges"
-DECODING = {"table", "partitions", "bodies", "records", "where", "keylog", "mode"}
+SCHEMAS = ("registry", "schemas", "schema")  # several of one are separated by commas
+DECODING = {"table", "partitions", "bodies", "records", "where", "keylog", "mode", *SCHEMAS}
 KNOWN = DECODING | {"path", "paths", "maxfilespertrigger", "settled"}
 SETTLED = 2
 MODES = PERMISSIVE, FAILFAST = "permissive", "failfast"
@@ -60,9 +61,9 @@ def register(spark: SparkSession) -> None:
 
 class KproxyDataSource(DataSource):
     """Options: ``table`` (one of kproxy.output.tables, or ``files``: the paths of the input), ``partitions`` (shares of each
-    file), ``bodies``, ``records``, ``where``, ``keylog`` as those of ``kproxy decode``, ``mode``: permissive (a damaged file
-    gives what comes before the damage, and a warning in the executor's log) or failfast (it ends the query); of streams
-    ``maxFilesPerTrigger`` and ``settled``.
+    file), ``bodies``, ``records``, ``where``, ``keylog``, ``registry``, ``schemas``, ``schema`` as those of ``kproxy decode``,
+    ``mode``: permissive (a damaged file gives what comes before the damage, and a warning in the executor's log) or failfast (it
+    ends the query); of streams ``maxFilesPerTrigger`` and ``settled``.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -114,7 +115,8 @@ class Settings:
             raise UsageError("format kproxy needs a path: load(PATH)")
         records = _flag(given, "records") or table == "records"
         keylog = str(Path(given["keylog"]).absolute()) if "keylog" in given else None
-        options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), keylog)
+        schemas = schema_sources(*(filter(None, given.get(name, "").split(",")) for name in SCHEMAS))
+        options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), keylog, schemas)
         contract(table, options_of_rows)
         most = _number(given, "maxfilespertrigger", 0)
         shares = _number(given, "partitions", 1) or 1

@@ -8,6 +8,8 @@ import pytest
 
 from kproxy.protocol.records import Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
+from kproxy.spark.catalog import mark_of
+from kproxy.spark.rows import FileRows, Options, schema_sources
 from tests.bench.filters import PRODUCE, answered, asked, part
 from tests.cli.conftest import Kproxy
 from tests.support.built_captures import Conversation, pcap
@@ -170,3 +172,25 @@ def test_wrong_usage(kproxy: Kproxy, orders: Path, words: list[str], said: str) 
     assert status == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_values_in_sql(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
+    (tmp_path / "7.avsc").write_text(SCHEMA)
+    query = "SELECT value_json, value_schema_id, value_problem IS NOT NULL AS is_wrong, key_json FROM records"
+    status, out, _ = kproxy("sql", "-q", "--format", "json", "--schemas", tmp_path, orders, query)
+    assert status == 0
+    assert [tuple(row.values()) for row in json.loads(out)] == [
+        ('{"id": 2, "c": "DE"}', "7", False, None),
+        (None, "7", True, None),
+        (None, "9", True, None),
+        ('{"a": 1}', None, False, None),
+    ]
+    options = Options(records=True, schemas=schema_sources([], [tmp_path], []))  # as a task of Spark has them
+    rows = [
+        row
+        for table, batch in FileRows(str(orders), "x", options).read()
+        if table.name == "records"
+        for row in batch.to_pylist()
+    ]
+    assert [row["value_json"] for row in rows] == [row["value_json"] for row in json.loads(out)]
+    assert mark_of(options, None) != mark_of(Options(records=True), None)  # rows made without schemas are made again

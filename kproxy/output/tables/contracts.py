@@ -76,6 +76,18 @@ def _columns(text: str, since: str = FIRST) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def _described(part: str) -> tuple[Column, ...]:
+    """Return what kproxy.schemas has of the key or value of a record."""
+    return _columns(f"""
+        {part}_json            string  {part} as its schema describes it, or JSON that needs none; fields named like a secret
+                                       are withheld; null if it is neither
+        {part}_schema_id       string  id of the schema in the {part} or in headers: a number, or a GUID, UUID or fingerprint
+        {part}_subject         string  subject of the schema, where it is known
+        {part}_schema_version  int32   version of the schema in its subject
+        {part}_problem         string  why the {part} is not shown by its schema: the schema is not known, or another
+    """)
+
+
 CONNECTIONS = Table(
     "connections",
     1,
@@ -265,7 +277,9 @@ RECORDS = Table(
         key               binary    key of the record; null: none
         value             binary    value of the record; null: none (a tombstone)
         headers           headers!  headers in their order; keys are UTF-8 from every sane client
-    """),
+    """)
+    + _described("key")
+    + _described("value"),
     optional=True,
 )
 

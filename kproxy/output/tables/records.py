@@ -1,26 +1,43 @@
 """Rows made of records fields: records (keys, values and headers, credentials withheld), and record_batches of a decoded log.
 
+Keys and values are copied as columns; only those that may have a schema, or are JSON, are looked at one by one.
+
 A decoded log has the headers of batches as JSON instead of bytes. Anyone may have written a line, so a value that does not fit
 its column becomes null.
 """
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kproxy.output.escaping import well_formed
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.parquet import schema_of
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, record_instant
-from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.protocol.records import Batches, Problem, to_arrow
+from kproxy.schemas.framings import MARKS, names_schema
+from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from kproxy.protocol.embedded import Viewers
+
 NO_TIMESTAMP = -1
+MOST_JSON = 64 * 1024 * 1024  # characters of all keys or all values of one field, which may take a byte each
+TOO_MUCH = f"the records before it take {MOST_JSON:,} characters as JSON"
+BEGINNINGS = (*MARKS, *(bytes((one,)) for one in b"{[ \t\r\n"))
 
 
 def record_columns(
-    connection_id: str, broker: str | None, exchange: int, field: RecordsField, batches: Batches
+    connection_id: str,
+    broker: str | None,
+    exchange: int,
+    field: RecordsField,
+    batches: Batches,
+    viewers: "Viewers | None" = None,
 ) -> tuple["pyarrow.RecordBatch", dict[int, str]]:
     """Return the records of a field as rows of the table, and what could not be read, by the position of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -39,6 +56,8 @@ def record_columns(
         _values(records["value"].cast(pa.binary()), field),
         _headers(records["headers"], schema.field("headers").type),
     ]
+    for part in ("key", "value"):
+        columns += _described(records, part, field.topic, viewers)
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -52,6 +71,63 @@ def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
     rewriter = Rewriter()
     withheld = [None if value is None else rewriter.metadata(None, value) for value in values.to_pylist()]
     return pa.array(withheld, pa.binary())
+
+
+Described = tuple[str | None, str | None, str | None, int | None, str | None]
+NOTHING: Described = (None, None, None, None, None)
+
+
+def _described(
+    records: "pyarrow.RecordBatch", part: str, topic: str | None, viewers: "Viewers | None"
+) -> "list[pyarrow.Array]":
+    """Return the columns of the key or value by its schema: JSON, id, subject, version, problem."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.string())
+    rows = [] if viewers is None or topic in INTERNAL_TOPICS else _worth_viewing(records, part, topic, viewers)
+    if viewers is None or not rows:
+        return [pa.nulls(records.num_rows, kind) for kind in kinds]
+    shown: list[Described] = [NOTHING] * records.num_rows
+    data, headers, size = records[part].cast(pa.binary()), records["headers"], 0
+    for row in rows:
+        if size > MOST_JSON:
+            shown[row] = (*NOTHING[:4], TOO_MUCH)
+            continue
+        named = [(_name(pair["key"]), pair["value"]) for pair in headers[row].as_py()] if len(headers.values) else ()
+        view = viewers.view(data[row].as_py(), Content(topic, part, named))
+        shown[row] = _columns_of(view or {})
+        size += len(shown[row][0] or "")
+    return [pa.array(values, kind) for values, kind in zip(zip(*shown, strict=True), kinds, strict=True)]
+
+
+def _worth_viewing(records: "pyarrow.RecordBatch", part: str, topic: str | None, viewers: "Viewers") -> list[int]:
+    """Return the rows whose key or value may have a schema or be JSON. No bytes are copied to find them."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    data = records[part].cast(pa.binary())
+    some = pc.is_valid(data)
+    names = pc.unique(records["headers"].values.field("key").cast(pa.binary())).to_pylist()
+    is_any = (topic, part) in SchemaViewer.of(viewers).schemas.chosen or any(names_schema(_name(one)) for one in names)
+    if not is_any:
+        some = pc.and_(some, pc.is_in(pc.binary_slice(data, 0, 1), pa.array(BEGINNINGS, pa.binary())))
+    rows: list[int] = pc.indices_nonzero(some).to_pylist()
+    return rows
+
+
+def _name(header: bytes) -> str:
+    return header.decode("utf-8", "surrogateescape")
+
+
+def _columns_of(view: dict[str, Any]) -> Described:
+    schema = view.get("schema", {})
+    value = next((holder[form] for holder in (schema, view) for form in ("value", "json") if form in holder), None)
+    text = None if value is None else json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    number, version = schema.get("id"), schema.get("version")
+    version = version if isinstance(version, int) and -(1 << 31) <= version < 1 << 31 else None
+    named = (None if number is None else str(number), schema.get("subject"), schema.get("problem"))
+    schema_id, subject, problem = (None if one is None else well_formed(one) for one in named)
+    return text, schema_id, subject, version, problem
 
 
 def _repeated(value: object, kind: "pyarrow.DataType", count: int) -> "pyarrow.Array":

@@ -38,6 +38,7 @@ from kproxy.session import BadFrame, Connection, Gap, NotKafka, SaslToken, TlsFa
 if TYPE_CHECKING:
     from kproxy.output.bodies import Bodies
     from kproxy.output.tables.contracts import Table
+    from kproxy.protocol.embedded import Viewers  # no-cython-lint
 
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1
@@ -280,9 +281,12 @@ cdef class Tables:
         write: called with a table and a pyarrow.RecordBatch of its rows, some thousands at a time.
         bodies: add both bodies as JSON to exchanges.
         records: fill the table records too.
+
+    ``viewers`` show keys and values in that table as JSON; None: they are only copied.
     """
 
     cdef readonly list tables  # type: list[Table]
+    cdef public object viewers  # type: Viewers | None
     cdef object _write
     cdef bint _bodies
     cdef bint _records
@@ -432,7 +436,7 @@ cdef class Tables:
                 found = field.batches()
                 problems = None
                 if self._records and found:
-                    columns, problems = record_columns(connection_id, broker, number, field, found)
+                    columns, problems = record_columns(connection_id, broker, number, field, found, self.viewers)
                     self._write(RECORDS, columns)
                 rows, count, counted = batch_rows(field, found, problems), len(found), 0
                 for row in rows:
