@@ -37,10 +37,12 @@ class ChildArguments(NamedTuple):
     worker: int = -1  # number of the worker; -1: the analyzer
     counts: int = -1  # SharedCounts, of all workers; -1: none
     stack: int = -1  # where to write the stack on STACK_SIGNAL; -1: nowhere
+    doorbell: int = -1  # an eventfd on which workers wake the analyzer; -1: there is no analyzer
 
     def fds(self) -> list[int]:
         """The file descriptors that the child inherits, besides the standard ones."""
-        return [fd for fd in (self.control, self.counters, *self.taps, self.limits, self.counts, self.stack) if fd >= 0]
+        ours = self.control, self.counters, *self.taps, self.limits, self.counts, self.stack, self.doorbell
+        return [fd for fd in ours if fd >= 0]
 
 
 def set_process_title(title: str, name: str) -> None:

@@ -366,7 +366,7 @@ async def _run(arguments: ChildArguments) -> None:
     logging.getLogger().setLevel(logging.INFO)
     counters = Counters(arguments.counters)
     limits = SharedLimits(arguments.limits) if arguments.limits >= 0 else None
-    tap = TapWriter(arguments.taps[0]) if arguments.taps else None
+    tap = TapWriter(arguments.taps[0], arguments.doorbell) if arguments.taps else None
     counts = SharedCounts(arguments.counts) if arguments.counts >= 0 else None
     await Forwarding(arguments.worker, channel, counters, tap, limits, counts).run()
 

@@ -189,7 +189,7 @@ def test_what_children_send_comes_back(message: LogEvent | AnalyzerCounts) -> No
 
 
 def test_a_child_inherits_what_it_is_told_of() -> None:
-    assert ChildArguments(1, 2, 3, (4, 5), 6, counts=8, stack=7).fds() == [2, 3, 4, 5, 6, 8, 7]
+    assert ChildArguments(1, 2, 3, (4, 5), 6, counts=8, stack=7, doorbell=9).fds() == [2, 3, 4, 5, 6, 8, 7, 9]
     assert ChildArguments(1, 2).fds() == [2]
 
 

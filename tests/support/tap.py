@@ -57,7 +57,8 @@ class AnalyzerProcess:
 
     def __init__(self, analysis: Analysis, *, rings: int = 1, before: Iterable[Item] = ()) -> None:
         self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
-        self.writers = [TapWriter(fd) for fd in self.rings]
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK)
+        self.writers = [TapWriter(fd, self.doorbell) for fd in self.rings]
         for fd in self.rings:
             await_reader(fd)
         for item in before:  # the analyzer has not been started yet
@@ -72,7 +73,7 @@ class AnalyzerProcess:
         ours.settimeout(PATIENCE)
         self.control = ours
         self._lines = ours.makefile("rb")
-        arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings))
+        arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings), doorbell=self.doorbell)
         self.process = spawn_child(ANALYZER, arguments)
         theirs.close()
         self.configure(self._config.analysis)
@@ -117,5 +118,5 @@ class AnalyzerProcess:
         self.process.wait()
         self._lines.close()
         self.control.close()
-        for fd in self.rings:
+        for fd in (*self.rings, self.doorbell):
             os.close(fd)

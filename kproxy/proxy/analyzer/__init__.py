@@ -11,6 +11,9 @@
     page_feed.py      PageFeed: exchanges for the live page while a browser has it open. Where the page is too slow: a sample, and
                       the rare exchanges that analyses need one and all. Past: the last exchanges, for a page to come
 
+It looks at the rings some times a second while there is traffic, at once when a ring fills, and sleeps without traffic until a
+worker rings its doorbell (tap/ring.pyx).
+
 Its share of the CPU is what others leave, unless that starves it: kproxy/proxy/scheduling.py.
 
 Traffic goes on unaffected when the analyzer is killed, restarted or slow: the taps then leave out bytes and count them

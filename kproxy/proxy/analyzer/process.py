@@ -11,7 +11,7 @@ import resource
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -40,11 +40,10 @@ if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
-LONGER = 3  # times as long is the wait after a look that found few bytes: a look costs as much as dozens of exchanges
-WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
-WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
-FEW = 65_536  # bytes of a ring that may wait, and at most one part in 64 of it
-BEHIND = 1 << 20  # bytes of a ring after which the analyzer needs more CPU, if there is more (scheduling.py)
+WAIT = 0.1  # seconds between looks at the rings: each costs as much as dozens of exchanges, and a worker on this core its caches
+BEHIND = (
+    1 << 20
+)  # bytes of a ring, and at most an eighth of it, that end such a wait; while more wait, the analyzer is behind
 SEND_EVERY = 1.0  # seconds
 STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is given up
 MOST_MEMORY = 4 << 30  # bytes of address space
@@ -111,7 +110,6 @@ class Analyzer:
         self._busy = False
         self._seen = (0, 0.0)  # records taken, and the CPU time (seconds) when that number was new
         sizes = [os.fstat(reader.fd).st_size for reader in readers]
-        self.wait = WAIT * min(1.0, min(sizes, default=WAIT_FOR) / WAIT_FOR)
         self._positions = [reader.position for reader in readers]  # when the main thread looked last
         self.starved: Callable[[], int] = lambda: 0
         self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
@@ -123,7 +121,6 @@ class Analyzer:
         self._past_size = 0
         self._page_path = ""
         self._behind = [min(BEHIND, size // 8) for size in sizes]
-        self._few = [min(FEW, size // 64) for size in sizes]
         self._most_lag = 0
 
     def report(self, event: str, **keys: messages.LogValue) -> None:
@@ -289,10 +286,9 @@ class Analyzer:
         while reader.position < end and self.read(ring):
             await asyncio.sleep(0)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether some ring has more than a few bytes waiting, so that it must be read at once."""
-        return any(reader.waiting > few for reader, few in zip(self._readers, self._few, strict=True))
+    def rest(self, *, idle: bool) -> bool:
+        """Have the workers ring once bytes wait: any with *idle*, else so many that a ring fills. Return False if they do now."""
+        return all(reader.rest(1 if idle else most) for reader, most in zip(self._readers, self._behind, strict=True))
 
     def is_far_behind(self) -> bool:
         """Return whether a ring is filling up, or has waiting bytes and none were read since the last call."""
@@ -376,27 +372,57 @@ class Analyzer:
             raise_in(thread, Stuck)
 
 
-async def _read_until(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until *stop*: without pause while there is more, else some times a second, seldom with little traffic."""
-    flushed, much = False, False
-    while not stop.is_set():
-        much = much or analyzer.is_behind
-        most = await analyzer.read_all() if analyzer.is_configured else 0
-        if most >= BATCH or (most and analyzer.is_behind):
-            await asyncio.sleep(0)
+class Doorbell:
+    """Wakes the analyzer: workers ring it through *fd*, an eventfd (TapReader.rest)."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self.stopped = False
+        self._loop.add_reader(fd, self._on_ring)
+
+    def _on_ring(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._fd)
+        self._rung.set()
+
+    def ring(self) -> None:
+        """Wake the analyzer."""
+        self._rung.set()
+
+    def stop(self) -> None:
+        """Wake the analyzer to end."""
+        self.stopped = True
+        self._rung.set()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait until it rings, or for so many seconds."""
+        timer = None if seconds is None else self._loop.call_later(seconds, self._rung.set)
+        await self._rung.wait()
+        self._rung.clear()
+        if timer is not None:
+            timer.cancel()
+
+
+async def _read_until_stopped(analyzer: Analyzer, doorbell: Doorbell) -> None:
+    """Read the rings: without pause while much waits, some times a second while there is traffic; sleep while there is none."""
+    while not doorbell.stopped:
+        if not analyzer.is_configured:
+            await doorbell.wait(None)
             continue
-        if most:
-            flushed = False
-        elif not flushed:
+        most = await analyzer.read_all()
+        if most == 0:
             analyzer.flush()
-            flushed = True
-        await asyncio.sleep(analyzer.wait * (1 if much else LONGER))
-        much = False
+        if most >= BATCH or not analyzer.rest(idle=most == 0):
+            await asyncio.sleep(0)
+        else:
+            await doorbell.wait(WAIT if most else None)
 
 
-async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop: asyncio.Event) -> None:
+async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer]) -> None:
     """Send counts and log events to the supervisor once a second."""
-    while not stop.is_set():
+    while True:
         await asyncio.sleep(SEND_EVERY)
         analyzer.flush()
         await channel.send(analyzer.message())
@@ -406,12 +432,13 @@ async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop:
             await channel.send(event)
 
 
-async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop: asyncio.Event) -> None:
+async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], doorbell: Doorbell) -> None:
     """Handle the supervisor's messages until it sends Drain or is gone."""
     async for message in channel:
         match message:
             case messages.Configure():
                 await channel.send(_configure(analyzer, message))
+                doorbell.ring()
             case messages.ForgetWorker(worker):
                 await analyzer.forget(worker)
             case messages.FeedPage(path, past):
@@ -419,7 +446,7 @@ async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], st
                 analyzer.feed_page(path)
             case messages.Drain():
                 break
-    stop.set()
+    doorbell.stop()
 
 
 def _configure(analyzer: Analyzer, message: messages.Configure) -> messages.Ready | messages.Failed:
@@ -433,7 +460,7 @@ def _configure(analyzer: Analyzer, message: messages.Configure) -> messages.Read
     return messages.Ready()
 
 
-async def _run(analyzer: Analyzer, control: int) -> None:
+async def _run(analyzer: Analyzer, control: int, bell: int) -> None:
     def on_malformed(reason: str) -> None:
         analyzer.report("a message of the supervisor cannot be decoded", reason=reason)
 
@@ -441,11 +468,11 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         analyzer.report(MESSAGE_DROPPED, reason=reason)
 
     channel: Channel[messages.ToAnalyzer] = await Channel.open(control, messages.ToAnalyzer, on_malformed, on_too_long)
-    stop = asyncio.Event()
+    doorbell = Doorbell(bell)
     async with asyncio.TaskGroup() as tasks:
-        sending = tasks.create_task(_send(analyzer, channel, stop), name="send")
-        tasks.create_task(_receive(analyzer, channel, stop), name="receive")
-        await _read_until(analyzer, stop)
+        sending = tasks.create_task(_send(analyzer, channel), name="send")
+        tasks.create_task(_receive(analyzer, channel, doorbell), name="receive")
+        await _read_until_stopped(analyzer, doorbell)
         sending.cancel()
     await analyzer.finish()
     await analyzer.end_traces(FLUSH_S)
@@ -471,4 +498,4 @@ def main(arguments: ChildArguments) -> None:
         reader.attach()
     paced = PacedLoop(analyzer.is_far_behind, analyzer.watch)
     analyzer.starved = lambda: paced.starved
-    paced.run(_run(analyzer, arguments.control))
+    paced.run(_run(analyzer, arguments.control, arguments.doorbell))

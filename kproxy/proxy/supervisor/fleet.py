@@ -132,6 +132,7 @@ class Fleet:
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
+        self._doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if self._tapped else -1
         self._leaving: list[WorkerSlot] = []  # draining: the configuration has fewer workers now
         self._retired: list[Counters] = []  # of workers that are gone: their counts are still part of the totals
         self._analyzer: Child | None = None
@@ -294,7 +295,7 @@ class Fleet:
 
         def arguments(control: int, stack: int) -> ChildArguments:
             return ChildArguments(
-                os.getpid(), control, counters.fd, tap, self._limits.fd, number, self.counts.fd, stack
+                os.getpid(), control, counters.fd, tap, self._limits.fd, number, self.counts.fd, stack, self._doorbell
             )
 
         child = Child(self._modules.worker, number, arguments, self)
@@ -316,7 +317,7 @@ class Fleet:
 
     def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
         taps = tuple(tap for slot in self.slots for tap in slot.tap)
-        return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
+        return ChildArguments(os.getpid(), control, taps=taps, stack=stack, doorbell=self._doorbell)
 
     def _read_so_far(self) -> list[int]:
         """Return how much the analyzer has read of each ring."""

@@ -8,8 +8,8 @@
     sealed.py          memfds whose size cannot change
     shared_memory.pxd  mapping, atomic loads and stores
 
-The supervisor makes a ring and counters for each worker, and children inherit them. So counters outlive a worker that dies, and
-a new analyzer goes on with the ring of the old one.
+The supervisor makes a ring and counters for each worker, and one doorbell (eventfd) for all; children inherit them. So counters
+outlive a worker that dies, and a new analyzer goes on with the ring of the old one.
 
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
 

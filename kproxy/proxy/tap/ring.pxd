@@ -16,6 +16,7 @@ cdef class TapWriter:
     cdef uint64_t reserved  # bytes promised to later records
     cdef uint64_t* requests_written  # in the shared memory; the link taps that write requests count them
     cdef readonly int fd
+    cdef int doorbell  # an eventfd; -1: none
 
     cdef int write(
         self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
@@ -26,6 +27,7 @@ cdef class TapWriter:
     cdef int _write(
         self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
     ) noexcept nogil
+    cdef void ring_doorbell(self, uint64_t before) noexcept nogil
     cdef void begin_for(self, uint64_t reader) noexcept nogil
     cdef uint64_t room(self, uint64_t enough) noexcept nogil
     cdef bint has_room(self, uint64_t size) noexcept nogil

@@ -11,12 +11,17 @@ In a memfd: a page of control words, each on a cache line of its own, then the b
     readers    the number of readers so far                                                          the reader
     settled    what the reader has written for good, see TapReader.settle                            the reader
     awaited    the number of the next reader, for which the writer writes already                    the supervisor
+    wake_at    the head at which the writer rings the doorbell, once                                 the reader
 
 A record is a header of 32 bytes (size, kind and direction in one word; connection; time; of DATA, how many nanoseconds after that
 all its frames had been sent on, 0 where that is not known, MADE_BY_PROXY where a filter has made them), its bytes, and padding to 8.
 A record is in one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP is written there and the record
 begins at the start. The writer stores head after the record (release), the reader loads it before (acquire), and vice versa for
 tail.
+
+A reader that waits says at which head it wants to be woken (``TapReader.rest``), as in virtio's event index. The write that reaches
+it rings the doorbell, an eventfd; no other write makes a system call. Both sides store their word, then load the other's (a full
+fence between them), so that either the reader sees the bytes or the writer rings.
 
 The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. After an impossible
 value, which counts as a fault, it attaches again as a new reader.
@@ -28,8 +33,11 @@ value, which counts as a fault, it attaches again as a new reader.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
+from posix.unistd cimport write as write_file
 
-from kproxy.proxy.tap.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
+from kproxy.proxy.tap.shared_memory cimport (
+    full_fence, load_acquire, map_shared, store_release, touch_shared, unmap_shared,
+)
 
 import os
 import sys
@@ -53,6 +61,7 @@ cdef enum:
     SETTLED = 256  # which of the two that follow holds, then each: requests, file, size
     SETTLEMENT = 24
     AWAITED = 320
+    WAKE_AT = 384
     SLACK = 128
     SMALLEST_PIECE = 40  # bytes before the end of the ring that a part of some data is written to
     RECORD = 32  # bytes of a record's header
@@ -123,12 +132,15 @@ cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
 cdef class TapWriter:
     """The worker's end of the ring in *fd*, which the caller closes. Continues where a writer before it ended.
 
+    *doorbell*: an eventfd that does not block, on which it wakes the reader; -1: none.
+
     Raises ValueError for a file that holds no ring, OSError when it cannot be mapped.
     """
 
-    def __cinit__(self, int fd):
+    def __cinit__(self, int fd, int doorbell=-1):
         self.shared = NULL
         self.fd = fd
+        self.doorbell = doorbell
         self.capacity = _capacity(fd)
         self.shared = _map(fd, self.capacity)
         self.data = self.shared + PAGE
@@ -143,6 +155,13 @@ cdef class TapWriter:
     cdef uint64_t reader_epoch(self) noexcept nogil:
         """Return 0 while no reader is attached, else a number that differs for each; a new reader needs OPEN records."""
         return load_acquire(self.shared + EPOCH)
+
+    cdef void ring_doorbell(self, uint64_t before) noexcept nogil:
+        """Wake the reader if the head, which was *before*, has reached the place at which it wants that."""
+        cdef uint64_t one = 1
+        full_fence()
+        if load_acquire(self.shared + WAKE_AT) - before - 1 < self.head - before:
+            write_file(self.doorbell, &one, 8)  # refused only where the reader has not looked 2**64 times
 
     cdef void begin_for(self, uint64_t reader) noexcept nogil:
         """Mark where the records for *reader* begin; records before were for another."""
@@ -196,6 +215,7 @@ cdef class TapWriter:
         cdef uint64_t need = _padded(RECORD + <uint64_t>size)
         cdef uint64_t position = self.head % self.capacity
         cdef uint64_t skipped = self.capacity - position
+        cdef uint64_t before = self.head
         cdef uint8_t* record
         if load_acquire(self.shared + EPOCH) == 0:
             return -1
@@ -218,6 +238,8 @@ cdef class TapWriter:
             memcpy(record + RECORD, data, size)
         self.head += need
         store_release(self.shared + HEAD, self.head)
+        if self.doorbell >= 0:
+            self.ring_doorbell(before)
         return 0
 
     def put(
@@ -344,6 +366,12 @@ cdef class TapReader:
     def waiting(self) -> int:
         """Bytes written and not read yet."""
         return min(load_acquire(self.shared + HEAD) - self.tail, self.capacity)
+
+    def rest(self, uint64_t enough) -> bool:
+        """Have the writer ring its doorbell once *enough* bytes wait; return False if they do already."""
+        store_release(self.shared + WAKE_AT, self.tail + enough)
+        full_fence()
+        return load_acquire(self.shared + HEAD) - self.tail < enough
 
     def read(self, most: int) -> list[TapItem]:
         """Return up to *most* records, as (kind, connection, direction, at, bytes, sent_after), in the order they were written.

@@ -25,6 +25,7 @@ cdef extern from * nogil:
     static inline void kproxy_store(void *at, uint64_t value) {
         __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
     }
+    static inline void kproxy_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     """
     void* map_shared "kproxy_map"(int fd, size_t size)
     void unmap_shared "kproxy_unmap"(void* at, size_t size)
@@ -32,3 +33,4 @@ cdef extern from * nogil:
     int forget_shared "kproxy_forget"(void* at, size_t size)  # make whole pages 0 and free their memory; 0 or -1
     uint64_t load_acquire "kproxy_load"(const void* at)  # one load, ordered before later reads
     void store_release "kproxy_store"(void* at, uint64_t value)  # one store, ordered after earlier writes
+    void full_fence "kproxy_fence"()  # stores before it are seen by others before loads after it are done

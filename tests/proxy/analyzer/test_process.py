@@ -486,6 +486,15 @@ def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer, ring: 
     assert (counts.ring_faults, counts.connections, counts.exchanges) == (1, 0, 1)
 
 
+@pytest.mark.slow
+def test_a_sleeping_analyzer_loses_nothing_of_a_burst_as_large_as_its_ring() -> None:
+    with AnalyzerProcess(Analysis()) as analyzer:
+        analyzer.until(AnalyzerCounts)  # it has read for a second, and sleeps
+        burst = [opened(1, *ADDRESSES), *(item for number in range(37_000) for item in exchange(1, number))]
+        assert all(analyzer.writers[0].put(*item) for item in burst), "no room"
+        assert analyzer.drain().exchanges == 37_000
+
+
 def test_it_is_behind_when_a_ring_fills_or_nobody_reads_it(analyzer: Analyzer, ring: Ring) -> None:
     assert not analyzer.is_far_behind()
     ring.put(opened(1, *ADDRESSES))

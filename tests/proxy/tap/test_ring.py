@@ -292,3 +292,28 @@ def test_every_kind_passes_the_ring_and_the_next_number_is_a_fault() -> None:
 
 def test_no_kind_is_0_which_marks_the_end_of_the_ring() -> None:
     assert 0 not in list(TapKind)
+
+
+def test_only_the_write_that_reaches_what_a_resting_reader_waits_for_rings(ring: int) -> None:
+    doorbell = os.eventfd(0, os.EFD_NONBLOCK)
+    writer, reader = TapWriter(ring, doorbell), TapReader(ring)
+    reader.attach()
+
+    def rings(puts: int) -> int:
+        for _ in range(puts):
+            assert writer.put(TapKind.DATA, 1, 0, 0, bytes(32))  # 64 bytes with its header
+        try:
+            return os.eventfd_read(doorbell)
+        except BlockingIOError:
+            return 0
+
+    assert reader.rest(1)
+    assert [rings(1), rings(5)] == [1, 0]
+    assert not reader.rest(6 * 64), "they wait already"
+    assert reader.rest(6 * 64 + 1)
+    assert [rings(1), rings(SMALLEST_RING // 64 - 8)] == [1, 0]
+    while reader.read(100):
+        pass
+    assert reader.rest(3 * 64)
+    assert [rings(2), rings(3)] == [0, 1], "across the end of the ring"
+    os.close(doorbell)
