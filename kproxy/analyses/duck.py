@@ -114,7 +114,8 @@ class Database:
         reading: what the caller may change while the sources are read.
         views: all views, where the folders are not at hand.
 
-    ``damages`` has a sentence for each source that could not be read to its end, ``notes`` for each that is a copy of another.
+    ``damages`` has a sentence for each source that could not be read to its end, ``notes`` for each that is a copy of another;
+    ``viewers`` showed the records of captures, if the table records is wanted.
 
     Raises UsageError for a source that cannot be read, ConfigError for a view with mistakes, NoRoom where the disk is full.
     """
@@ -168,7 +169,7 @@ class Database:
             loader.divide(spans)
         self._made |= {"sides"} if compare or spans is not None else set()
         self.damages, self.notes = loader.damages, loader.notes
-        self._parquet = loader.parquet
+        self._parquet, self.viewers = loader.parquet, loader.viewers
         counted = " + ".join(f"(SELECT count(*) FROM {name})" for name in TABLES)
         [(rows,)] = self._connection.execute(f"SELECT {counted}").fetchall()
         self._has_few_rows = bool(sources) and rows <= FEW_ROWS

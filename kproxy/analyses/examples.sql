@@ -13,7 +13,7 @@ SELECT topic, direction, client_id, sum(records) AS records, sum(bytes) AS bytes
 FROM topic_activity
 GROUP BY ALL ORDER BY topic, direction, records DESC;
 
--- Which orders above 100 from DE did one client write? (kproxy help schemas)
+-- Which orders above 100 from DE did one client write? (--view orders makes it shorter: kproxy help schemas)
 SELECT timestamp, topic, partition, value_json
 FROM records JOIN exchanges USING (connection_id, exchange)
 WHERE direction = 'produce' AND topic = 'orders' AND client_id = 'web-shop'

@@ -19,6 +19,8 @@ from kproxy.pipeline.table_output import TableOutput
 if TYPE_CHECKING:
     import duckdb
 
+    from kproxy.protocol.embedded import Viewers
+
 SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
@@ -81,6 +83,7 @@ class Loader:
         self.damages: list[str] = []
         self.notes: list[str] = []
         self.parquet: list[Path] = []  # files that are read in place
+        self.viewers: Viewers | None = None  # of records, as the last source was read
         self._connect = connect
         self._wanted = wanted
         self._options = options
@@ -144,6 +147,7 @@ class Loader:
                 with each.open() as source:
                     self._watch(each, source, run.read(source))
             self.damages += [*inputs.damages, *run.damages]
+            self.viewers = run.viewers
         self.notes += inputs.notes
 
     def _create(self, table: Table, name: str) -> None:

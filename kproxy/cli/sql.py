@@ -53,6 +53,13 @@ class Format(StrEnum):
     help="table for people (at most 1,000 rows), csv, or json: an array with an object a row.",
 )
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
+@click.option(
+    "--view",
+    "topics",
+    metavar="TOPIC",
+    multiple=True,
+    help="Add a view of this topic: a column for each field of its values.",
+)
 @click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the views of this folder.")
 @schema_options
 @SEPARATE
@@ -63,6 +70,7 @@ def sql(
     arguments: tuple[str, ...],
     format_name: str,
     records: bool,
+    topics: tuple[str, ...],
     folders: tuple[Path, ...],
     separate: bool,
     keylog: Path | None,
@@ -81,6 +89,7 @@ def sql(
     kproxy sql trace.pcapng "SELECT topic, records FROM topic_activity LIMIT 9"
     kproxy sql trace.pcapng
     kproxy sql trace.pcapng "DESCRIBE exchanges"
+    kproxy sql --view orders trace.pcapng "FROM orders WHERE country = 'DE'"
     kproxy sql --examples
     kproxy sql tables/ "FROM offsets LIMIT 5" --format csv > offsets.csv
 
@@ -100,6 +109,7 @@ def sql(
 
     check_available(extra="sql")
     from kproxy.analyses.queries import Queries, check_query  # noqa: PLC0415 - needs what was just looked for
+    from kproxy.analyses.topic_view import make_topic_view  # noqa: PLC0415
 
     sources, query = _split(arguments)
     if query is None and not sys.stdin.isatty() and Path("-") not in sources:
@@ -107,8 +117,8 @@ def sql(
     if query is None:
         check_available(extra="sql", more=("prompt_toolkit", "pygments"))
     wanted = None if query is None else _wanted(check_query(query), folders)
-    if records:
-        wanted = _all_tables() if wanted is None else wanted | {"records"}
+    if records or topics:
+        wanted = _all_tables() if wanted is None else wanted | {"records", *(("exchanges",) if topics else ())}
     with_records = wanted is not None and "records" in wanted
     schemas = pop_schemas(others, records=with_records)
     reader = SourceReader(sources, bar=not quiet, separate=separate)
@@ -122,6 +132,8 @@ def sql(
     ) as database:
         if reader.interrupted:
             print(f"kproxy: the tables have only {reader.part}", file=sys.stderr)
+        for topic in topics:
+            make_topic_view(database.connection, topic, database.viewers)
         queries = Queries(database)
         show = _shower(queries.run, Format(format_name))
         if query is not None:

@@ -14,6 +14,17 @@ from kproxy.schemas.formats import Compiled, SchemaError, readable, require
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
+MOST_DIGITS = 38  # of decimals in SQL
+SQL_TYPES = {
+    "date": "DATE",
+    "time-millis": "TIME",
+    "time-micros": "TIME",
+    "timestamp-millis": "TIMESTAMPTZ",
+    "timestamp-micros": "TIMESTAMPTZ",
+    "local-timestamp-millis": "TIMESTAMP",
+    "local-timestamp-micros": "TIMESTAMP",
+    "uuid": "UUID",
+}
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -54,6 +65,25 @@ class AvroSchema(Compiled):
         if left := len(payload) - stream.tell():
             raise SchemaError(f"{left} bytes after the value")
         return readable(value)
+
+    def kinds(self) -> dict[str, str]:
+        """See Compiled."""
+        schema = self._schema
+        fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+        named = {field["name"]: _kind(field["type"]) for field in fields}
+        return {name: kind for name, kind in named.items() if kind is not None}
+
+
+def _kind(schema: Any) -> str | None:
+    """Return the type in SQL of a logical type, also in a union with null; None for other schemas."""
+    if isinstance(schema, list):
+        others = [one for one in schema if one != "null"]
+        return _kind(others[0]) if len(others) == 1 else None
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    if logical == "decimal":
+        precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+        return f"DECIMAL({precision}, {scale})" if 0 <= scale <= precision <= MOST_DIGITS else None
+    return SQL_TYPES.get(str(logical))
 
 
 def _reader(*, is_recursive: bool) -> Callable[[io.BytesIO, Any], object]:

@@ -38,6 +38,10 @@ class Compiled(Protocol):
             indexes: which message of a .proto file; None: not said.
         """
 
+    def kinds(self) -> dict[str, str]:
+        """Return the types in SQL of fields at the top that JSON has no type for: decimals, times, UUIDs."""
+        return {}
+
 
 COMPILERS = {
     SchemaType.AVRO: ("kproxy.schemas.avro", "AvroSchema"),

@@ -64,7 +64,7 @@ class SchemaViewer:
             return None
         schema = self.schemas.find(framed.id, content.topic)
         if schema is None:
-            self.seen[Seen(content.topic, content.part, framed.framing, framed.id, None, UNKNOWN)] += 1
+            self._count(framed, None, content, UNKNOWN)
             shown: dict[str, Any] = {"framing": str(framed.framing), "id": framed.id}
             return {**shown, "problem": UNKNOWN, **_undescribed(framed.payload, content)}
         return self._read(framed, framed.payload, schema, content)
@@ -87,11 +87,19 @@ class SchemaViewer:
         self._count(framed, schema, content, None)
         return {**shown, "value": value}
 
-    def _count(self, framed: Framed | None, schema: Schema, content: Content, problem: str | None) -> None:
-        framing, number = (None, schema.id) if framed is None else (framed.framing, framed.id)
+    def _count(self, framed: Framed | None, schema: Schema | None, content: Content, problem: str | None) -> None:
+        number = framed.id if framed is not None else None if schema is None else schema.id
+        framing = None if framed is None else framed.framing
         seen = Seen(content.topic, content.part, framing, number, schema, problem)
         if seen in self.seen or len(self.seen) < MOST_SEEN:
             self.seen[seen] += 1
+
+    def kinds(self, topic: str) -> dict[str, str]:
+        """Return the types in SQL of fields of a topic's values that JSON has no type for, where all its schemas agree."""
+        values = {one.schema for one in self.seen if (one.topic, one.part, one.problem) == (topic, "value", None)}
+        found = [self.schemas.compiled(schema).kinds() for schema in values if schema is not None]
+        every = {name: {kinds.get(name) for kinds in found if name in kinds} for kinds in found for name in kinds}
+        return {name: str(*kinds) for name, kinds in every.items() if len(kinds) == 1}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return what was seen so far: a row for each topic, part, schema and problem."""

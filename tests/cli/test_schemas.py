@@ -194,3 +194,23 @@ def test_values_in_sql(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
     ]
     assert [row["value_json"] for row in rows] == [row["value_json"] for row in json.loads(out)]
     assert mark_of(options, None) != mark_of(Options(records=True), None)  # rows made without schemas are made again
+
+
+def test_a_view_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    fields = [{"name": "timestamp", "type": {"type": "long", "logicalType": "timestamp-millis"}}]
+    fields += [{"name": "total", "type": ["null", money]}, {"name": "country", "type": "string"}]
+    (tmp_path / "7.avsc").write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+    values = [
+        b"\0\0\0\0\7" + b"\x00" + b"\x02\x04" + total.to_bytes(2, "big") + b"\x04" + country
+        for total, country in ((9_999, b"DE"), (10_001, b"DE"), (20_000, b"FR"))
+    ]
+    path = capture(tmp_path / "orders.pcap", produced("orders", *values, b"\0\0\0\0\7zz", b"text"))
+    options = ["sql", "-q", "--format", "json", "--schemas", tmp_path, "--view"]
+    query = "SELECT client_id, total, country, timestamp_1 FROM orders WHERE country = 'DE' AND total > 100"
+    status, out, _ = kproxy(*options, "orders", path, query)
+    row = {"client_id": "app", "total": "100.01", "country": "DE", "timestamp_1": "1970-01-01T00:00:00Z"}
+    assert (status, json.loads(out)) == (0, [row])
+    for topic, why in (("records", "there is a table of this name"), ("payments", "no value of this topic")):
+        status, _, err = kproxy(*options, topic, path, "SELECT 1")
+        assert status == 2 and why in err
