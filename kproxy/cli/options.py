@@ -42,9 +42,9 @@ SCHEMA_OPTIONS = (
     click.option(
         "--registry",
         "registries",
-        metavar="URL",
+        metavar="WORDS",
         multiple=True,
-        help="With --records: a registry; see kproxy help schemas.",
+        help="With --records: a registry, 'URL [ca=FILE ...]'; see kproxy help schemas.",
     ),
     click.option(
         "--schemas",
@@ -173,8 +173,9 @@ def schema_options(command: Command) -> Command:
 
 def pop_schemas(options: dict[str, Any], *, records: bool = True) -> SchemaSources:
     """Remove the values of these options from the options of a command. Raises UsageError without *records*."""
-    registries, folders, chosen = (options.pop(name) for name in ("registries", "schema_folders", "chosen_schemas"))
-    sources = SchemaSources(registries=registries, folders=folders, chosen=chosen)
+    sources = SchemaSources.of_options(
+        *(options.pop(name) for name in ("registries", "schema_folders", "chosen_schemas"))
+    )
     if sources != SchemaSources() and not records:
         raise UsageError("--registry, --schemas and --schema are for records: add --records")
     return sources

@@ -157,9 +157,9 @@ def ingest(
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
-    from kproxy.spark.rows import Options, schema_sources  # noqa: PLC0415
+    from kproxy.spark.rows import Options  # noqa: PLC0415
 
-    schemas = schema_sources(sources.registries, sources.folders, sources.chosen)
+    schemas = sources.absolute()
     target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
         "options": Options(bodies, records, where, keylog and str(Path(keylog).absolute()), schemas),
@@ -253,7 +253,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         context = open_context("kproxy report", where.master)
         from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
         from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
-        from kproxy.spark.rows import Options, schema_sources  # noqa: PLC0415
+        from kproxy.spark.rows import Options  # noqa: PLC0415
 
         scratch = None
         if where.staging is not None or (context.master or "").startswith("local"):
@@ -261,8 +261,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         meter.show("the tables are opened")
         keylog = None if request.keylog is None else str(request.keylog.absolute())
-        given = request.schemas
-        schemas = schema_sources(given.registries, given.folders, given.chosen)
+        schemas = request.schemas.absolute()
         tables = SparkTables(
             context,
             sources,

@@ -13,7 +13,9 @@ from typing import Any
 
 from kproxy.config.checks import Problem
 from kproxy.config.structs import BrokerTls, Config, ListenerTls
+from kproxy.errors import UsageError
 from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
+from kproxy.schemas.settings import SchemaSources
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 
@@ -36,8 +38,23 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_output_path(f"analysis.{part}.path", rotated.path)
     if config.page.spill is not None:
         yield from _check_directory("page.spill.directory", config.page.spill.directory)
+    yield from _check_schemas(config.schemas)
     if config.traces is not None:
         yield from _check_endpoint("traces", config.traces, ["opentelemetry.proto"])
+
+
+def _check_schemas(sources: SchemaSources) -> Iterator[Problem]:
+    """Check sources of schemas one by one, as processes will open them; no registry is asked."""
+    parts = [
+        *((f"schemas.topics.{place}", SchemaSources(topics={place: file})) for place, file in sources.topics.items()),
+        *((f"schemas.folders[{at}]", SchemaSources(folders=[one])) for at, one in enumerate(sources.folders)),
+        *((f"schemas.registries[{at}]", SchemaSources(registries=[one])) for at, one in enumerate(sources.registries)),
+    ]
+    for path, part in parts:
+        try:
+            part.open()
+        except UsageError as error:
+            yield path, str(error)
 
 
 def _check_endpoint(path: str, endpoint: OtlpEndpoint, packages: list[str]) -> Iterator[Problem]:

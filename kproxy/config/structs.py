@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from kproxy.filters.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
 from kproxy.protocol.constants import FRAME_LIMIT
+from kproxy.schemas.settings import SchemaSources
 
 MOST_WORKERS = 256
 
@@ -202,6 +203,12 @@ class Analysis(Struct, frozen=True):
     )
     sample: Annotated[float, Meta(ge=0, le=1), text("Share of the connections that is analyzed.")] = 1.0
     log: Annotated[Rotated | None, text("The decoded log, JSON lines; null: none.")] = None
+    records: Annotated[
+        bool,
+        text(
+            "Whether the decoded log has keys, values and headers of records, by their schemas where schemas has them."
+        ),
+    ] = False
     capture: Annotated[Rotated | None, text("A capture of the decrypted traffic, pcapng; null: none.")] = None
 
 
@@ -328,6 +335,10 @@ class Config(Struct, frozen=True):
     timeouts: Annotated[Timeouts, text("Timeouts of connections, and of the end.")] = Timeouts()
     analysis: Annotated[Analysis, text("The tap, and what the analyzer writes from it.")] = Analysis()
     metrics: Annotated[Metrics, text("Series of /metrics by names from traffic.")] = Metrics()
+    schemas: Annotated[
+        SchemaSources,
+        text('Where schemas of keys and values come from. Needs: pip install "kproxy-kafka[schemas]".'),
+    ] = SchemaSources()
     page: Annotated[Page, text("The page in the browser, at the address of admin.")] = Page()
     traces: Annotated[
         Traces | None,

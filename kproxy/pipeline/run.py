@@ -127,6 +127,11 @@ class Run(Closing):
         """Return what shows the records; None without ``records``."""
         return self._opener.viewers
 
+    def use_schemas(self, schemas: "Schemas | None") -> None:
+        """Decode the records of the next events with these schemas; None: no records."""
+        self.schemas = schemas
+        self._opener.viewers = None if schemas is None else _viewers(schemas)
+
     def add_output(self, output: Output) -> None:
         """Write the next events to *output*, too. The run will close it."""
         self._outputs.append(output)

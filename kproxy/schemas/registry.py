@@ -1,63 +1,87 @@
 """A registry that speaks Confluent's REST API: Confluent's own, Apicurio's below /apis/ccompat/v7, Karapace, Redpanda's.
 
-Only the host that was named is asked: no redirect is followed. An answer has MOST_ANSWER bytes at most and TIMEOUT_S seconds.
-What a registry does not have is remembered for MISSING_S. After FAULTS_ALLOWED failures in a row it is not asked for PAUSE_S, so
-that a registry that is away costs a capture a few seconds, not a few for each record.
+Only the host that was named is asked: no redirect is followed. An answer has MOST_ANSWER bytes at most. Each question is asked in
+a thread, so that a registry that sends a byte now and then holds up nobody for longer than *wait_s*; what it answers later is
+there for the next question. While a registry is late, questions do not wait for it. What it does not have is remembered for
+MISSING_S. After FAULTS_ALLOWED failures in a row it is not asked for PAUSE_S.
 """
 
 import json
 import os
+import threading
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from kproxy.errors import UsageError
 from kproxy.schemas.formats import MOST_TEXT, require
+from kproxy.schemas.settings import WAIT_S, RegistryOptions
 from kproxy.schemas.store import MOST_MISSING, MOST_SCHEMAS, Id, Schema, schema_of
 
-TIMEOUT_S = 3.0
 MOST_ANSWER = 2 * MOST_TEXT
+TIMEOUT_S = 3.0  # to connect, and between two bytes
+MOST_QUESTIONS = 8  # at a time
 MISSING_S = 60.0
 FAULTS_ALLOWED, PAUSE_S = 3, 30.0
-USER_INFO = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO"  # USER:PASSWORD in the environment, as Confluent's own tools take it
+# In the environment, as Confluent's own tools take them
+USER_INFO, TOKEN = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO", "SCHEMA_REGISTRY_BEARER_AUTH_TOKEN"  # USER:PASSWORD; a token
+MOST_SECRET = 65_536
 NOT_FOUND = 404
+LATE = "has not answered yet"
+
+Resource = tuple[str, ...]
 
 
 class Registry:
     """One registry; a source of schemas.
 
     Args:
-        url: http:// or https://, without credentials.
-        ca: certificates that are trusted, in PEM, in place of the system's.
+        options: its address, and files with the login and for TLS.
+        wait_s: the longest time that a question waits for the answer.
 
-    Raises UsageError for a URL that is none.
+    Raises UsageError for a URL that is none, and for a file that cannot be used.
     """
 
-    def __init__(self, url: str, ca: Path | None = None) -> None:
-        parts = urlsplit(url)
+    def __init__(self, options: RegistryOptions, wait_s: float = WAIT_S) -> None:
+        parts = urlsplit(options.url)
         if parts.username is not None or parts.password is not None:
             raise UsageError(
-                f"credentials of a registry come from the environment, {USER_INFO}=USER:PASSWORD, not from the URL"
+                f"credentials of a registry come from a file (login=FILE) or the environment, {USER_INFO}=USER:PASSWORD, "
+                "not from the URL"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a registry: write http://HOST:PORT or https://HOST")
-        self.name = url.rstrip("/")
-        urllib3 = require("urllib3")
-        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if login := os.environ.get(USER_INFO):
-            headers |= urllib3.make_headers(basic_auth=login)
-        timeout = urllib3.Timeout(connect=TIMEOUT_S, read=TIMEOUT_S)
-        self._http = urllib3.PoolManager(
-            num_pools=1, headers=headers, retries=False, timeout=timeout, ca_certs=None if ca is None else str(ca)
-        )
-        self._known: dict[tuple[str, ...], Schema] = {}
-        self._missing: dict[tuple[str, ...], float] = {}
+            raise UsageError(f"{options.url!r} is no address of a registry: write http://HOST:PORT or https://HOST")
+        self.name = options.url.rstrip("/")
+        self._topics = options.topics
+        self._http = _client(options)
+        self._wait_s = wait_s
+        self._known: dict[Resource, Schema] = {}
+        self._missing: dict[Resource, float] = {}
+        self._questions: dict[Resource, threading.Event] = {}  # without an answer yet; set with the answer
+        self._is_late = False
         self._faults, self._asked_again = 0, 0.0
-        self.fault: str | None = None  # why it was not asked, or did not answer, the last time
+        self._fault: str | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """Return why it was not asked, or did not answer, the last time."""
+        return self._fault or (f"{self.name} {LATE}" if self._questions else None)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether an answer is still to come."""
+        return bool(self._questions)
+
+    def serves(self, topic: str | None) -> bool:
+        """Return whether it has the schemas of a topic."""
+        return not self._topics or topic is None or any(fnmatchcase(topic, one) for one in self._topics)
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
         """Return the schema with an id."""
+        if not self.serves(topic):
+            return None
         path = ("schemas", "ids", str(schema_id)) if isinstance(schema_id, int) else ("schemas", "guids", schema_id)
         return self._look_up(path, schema_id)
 
@@ -65,30 +89,25 @@ class Registry:
         """Return a version of a subject, the newest for None."""
         return self._look_up(("subjects", subject, "versions", "latest" if version is None else str(version)), None)
 
-    def _look_up(self, path: tuple[str, ...], schema_id: Id | None) -> Schema | None:
+    def _look_up(self, path: Resource, schema_id: Id | None) -> Schema | None:
         if path in self._known:
             return self._known[path]
-        now = time.monotonic()
-        if now < max(self._asked_again, self._missing.get(path, 0.0)):
+        if time.monotonic() < max(self._asked_again, self._missing.get(path, 0.0)):
             return None
-        schema = self._ask(path, schema_id, now)
-        if schema is None and self._faults == 0:
-            if len(self._missing) >= MOST_MISSING:
-                self._missing.clear()
-            self._missing[path] = now + MISSING_S
-        elif schema is not None and len(self._known) < MOST_SCHEMAS:
-            self._known[path] = schema
-        return schema
-
-    def _ask(self, path: tuple[str, ...], schema_id: Id | None, now: float) -> Schema | None:
-        try:
-            fields = self._get(path)
-            if fields is None:
+        answered = self._questions.get(path)
+        if answered is None:
+            if len(self._questions) >= MOST_QUESTIONS:
                 return None
-            schema_of(fields)  # it is one: only then ask for its name
-            named = self._named(path) if schema_id is not None and not fields.get("subject") else {}
-            known = {} if schema_id is None else {"id": schema_id}
-            schema = schema_of({**fields, **named}, **known)
+            answered = self._questions[path] = threading.Event()
+            threading.Thread(target=self._ask, args=(path, schema_id, answered), daemon=True).start()
+        if not answered.wait(0.0 if self._is_late else self._wait_s):
+            self._is_late = True
+        return self._known.get(path)
+
+    def _ask(self, path: Resource, schema_id: Id | None, answered: threading.Event) -> None:
+        """Ask, and remember the answer; in a thread of its own."""
+        try:
+            schema = self._schema(path, schema_id)
         except (
             require("urllib3").exceptions.HTTPError,
             OSError,
@@ -99,20 +118,40 @@ class Registry:
             RecursionError,
         ) as error:
             self._faults += 1
-            self.fault = f"{self.name} did not answer: {type(error).__name__}"
+            self._fault = f"{self.name} did not answer: {type(error).__name__}"
             if self._faults >= FAULTS_ALLOWED:
-                self._asked_again = now + PAUSE_S
-            return None
-        self._faults, self.fault = 0, None
-        return schema
+                self._asked_again = time.monotonic() + PAUSE_S
+        else:
+            self._faults, self._fault = 0, None
+            if schema is None:
+                if len(self._missing) >= MOST_MISSING:
+                    self._missing.clear()
+                self._missing[path] = time.monotonic() + MISSING_S
+            else:
+                if len(self._known) >= MOST_SCHEMAS:
+                    self._known.clear()
+                self._known[path] = schema
+        self._is_late = False
+        self._questions.pop(path, None)
+        answered.set()
 
-    def _named(self, path: tuple[str, ...]) -> dict[str, Any]:
+    def _schema(self, path: Resource, schema_id: Id | None) -> Schema | None:
+        """Ask for a schema, and for its name if the answer has none. Raises what ``_ask`` handles."""
+        fields = self._get(path)
+        if fields is None:
+            return None
+        schema_of(fields)  # it is one: only then ask for its name
+        named = self._named(path) if schema_id is not None and not fields.get("subject") else {}
+        known = {} if schema_id is None else {"id": schema_id}
+        return schema_of({**fields, **named}, source=self.name, **known)
+
+    def _named(self, path: Resource) -> dict[str, Any]:
         """Return the subject and version of an id; of several the first."""
         answer = self._get((*path, "versions"))
         first: Any = answer[0] if isinstance(answer, list) and answer else {}
         return {name: first[name] for name in ("subject", "version") if name in first}
 
-    def _get(self, path: tuple[str, ...]) -> Any:
+    def _get(self, path: Resource) -> Any:
         """Return the JSON of a resource; None if there is none. Raises HTTPError, ValueError."""
         url = "/".join((self.name, *(quote(part, safe="") for part in path)))
         answer = self._http.request("GET", url, preload_content=False, redirect=False)
@@ -127,3 +166,41 @@ class Registry:
             return json.loads(data)
         finally:
             answer.close()
+
+
+def _client(options: RegistryOptions) -> Any:
+    urllib3 = require("urllib3")
+    headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+    if login := _secret(options.login, USER_INFO):
+        headers |= urllib3.make_headers(basic_auth=login)
+    elif token := _secret(options.token, TOKEN):
+        headers["Authorization"] = f"Bearer {token}"
+    if (options.certificate is None) != (options.key is None):
+        raise UsageError("a registry's certificate and key belong together: give both")
+    for file in (options.ca, options.certificate, options.key):
+        if file is not None and not os.access(file, os.R_OK):
+            raise UsageError(f"{file} cannot be read")
+    timeout = urllib3.Timeout(connect=TIMEOUT_S, read=TIMEOUT_S)
+    return urllib3.PoolManager(
+        num_pools=1,
+        headers=headers,
+        retries=False,
+        timeout=timeout,
+        ca_certs=options.ca,
+        cert_file=options.certificate,
+        key_file=options.key,
+    )
+
+
+def _secret(file: str | None, variable: str) -> str | None:
+    """Return a secret of a file, or else of the environment. Raises UsageError, without the secret."""
+    if file is None:
+        return os.environ.get(variable)
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            secret = opened.read(MOST_SECRET).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    if not secret or any(character in secret for character in "\r\n"):
+        raise UsageError(f"{file}: write the login or the token of the registry as its only line")
+    return secret

@@ -1,8 +1,14 @@
-"""Where schemas come from, as plain values: the same options in every command, sent to other processes as they are."""
+"""Where schemas come from, as plain values: options of a command, or ``schemas`` in the configuration of `kproxy run`.
 
+They are sent to other processes as they are; names of files are in them, and no secret.
+"""
+
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct, convert, structs
 
 from kproxy.errors import UsageError
 
@@ -11,37 +17,133 @@ if TYPE_CHECKING:
     from kproxy.schemas.store import Schema, Schemas
 
 PARTS = ("key", "value")
+WAIT_S = 5.0  # for the answer of a registry
 
 
-class SchemaSources(Struct, frozen=True):
-    """What a person names.
+class RegistryOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A registry that speaks Confluent's REST API."""
 
-    Args:
-        registries: URLs.
-        folders: of files of schemas.
-        chosen: TOPIC.key=FILE or TOPIC.value=FILE: the schema of all records of a topic.
-    """
+    url: Annotated[
+        str, Meta(description="http:// or https://, without a login; that of Apicurio ends in /apis/ccompat/v7.")
+    ]
+    topics: Annotated[
+        list[str], Meta(description='Topics whose schemas it has, by name or pattern ("orders-*"); empty: all.')
+    ] = []
+    login: Annotated[
+        str | None,
+        Meta(
+            description="File with USER:PASSWORD. null: SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO of the environment, if set."
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        Meta(
+            description="File with a bearer token. null: SCHEMA_REGISTRY_BEARER_AUTH_TOKEN of the environment, if set."
+        ),
+    ] = None
+    ca: Annotated[
+        str | None, Meta(description="File with the CAs that sign its certificate, PEM; null: the system's.")
+    ] = None
+    certificate: Annotated[
+        str | None, Meta(description="File with the certificate that it is shown, PEM; needs key.")
+    ] = None
+    key: Annotated[
+        str | None, Meta(description="File with the private key of the certificate, without a password.")
+    ] = None
 
-    registries: tuple[str, ...] = ()
-    folders: tuple[Path, ...] = ()
-    chosen: tuple[str, ...] = ()
 
-    def open(self) -> "Schemas":
-        """Read the folders and files; registries are asked later. Raises UsageError."""
+class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the schemas of keys and values come from; before them come those in the traffic itself."""
+
+    topics: Annotated[
+        dict[str, str],
+        Meta(description="Schemas of topics: orders.value or orders.key -> a file .avsc, .proto or .json."),
+    ] = {}
+    folders: Annotated[
+        list[str],
+        Meta(
+            description="Folders of schemas, in files named by subject or id, or as kproxy schemas --save wrote them."
+        ),
+    ] = []
+    registries: Annotated[
+        list[RegistryOptions], Meta(description="Registries, asked in this order. Nothing but these hosts is asked.")
+    ] = []
+
+    @classmethod
+    def of_options(
+        cls, registries: Iterable[str] = (), folders: Iterable[str | Path] = (), topics: Iterable[str] = ()
+    ) -> "SchemaSources":
+        """Return what the options --registry, --schemas and --schema of a command name. Raises UsageError."""
+        pairs = [one.partition("=") for one in topics]
+        for place, equals, file in pairs:
+            if not file or not _place(place):
+                raise UsageError(f"--schema {place}{equals}{file}: write TOPIC.value=FILE or TOPIC.key=FILE")
+        return cls(
+            topics={place: file for place, _, file in pairs},
+            folders=list(map(str, folders)),
+            registries=list(map(_registry, registries)),
+        )
+
+    def absolute(self) -> "SchemaSources":
+        """Return the same, with names of folders and files that another process can open, wherever it was started."""
+
+        def path(name: str | None) -> str | None:
+            return None if name is None else str(Path(name).absolute())
+
+        files = ("login", "token", "ca", "certificate", "key")
+        return SchemaSources(
+            topics={place: str(Path(file).absolute()) for place, file in self.topics.items()},
+            folders=[str(Path(folder).absolute()) for folder in self.folders],
+            registries=[
+                structs.replace(one, **{name: path(getattr(one, name)) for name in files}) for one in self.registries
+            ],
+        )
+
+    def open(self, wait_s: float = WAIT_S) -> "Schemas":
+        """Read the folders and files; registries are asked later. Raises UsageError.
+
+        Args:
+            wait_s: how long a question waits for the answer of a registry; an answer that comes later is there for the next.
+        """
         from kproxy.schemas.folder import read_folder  # noqa: PLC0415 - most runs have none
         from kproxy.schemas.registry import Registry  # noqa: PLC0415
         from kproxy.schemas.store import Schemas, Source  # noqa: PLC0415
 
-        chosen = dict(map(_chosen, self.chosen))
-        sources: list[Source] = [read_folder(folder) for folder in self.folders]
-        return Schemas([*sources, *map(Registry, self.registries)], chosen)
+        chosen = dict(_chosen(place, file) for place, file in self.topics.items())
+        sources: list[Source] = [read_folder(Path(folder)) for folder in self.folders]
+        return Schemas([*sources, *(Registry(options, wait_s) for options in self.registries)], chosen)
 
 
-def _chosen(option: str) -> "tuple[tuple[str, str], Schema]":
+def _registry(option: str) -> RegistryOptions:
+    """Parse "URL topics=orders-*,bills login=FILE"; words other than the URL are named as in the configuration."""
+    names = {field.name for field in structs.fields(RegistryOptions)} - {"url"}
+    values: dict[str, str | list[str]] = {}
+    try:
+        words = shlex.split(option)
+    except ValueError:
+        words = [option]
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in names:
+            values[name] = value.split(",") if name == "topics" else value
+        elif "url" in values:
+            raise UsageError(f"--registry: write 'URL NAME=VALUE ...'; the names are {', '.join(sorted(names))}")
+        else:
+            values["url"] = word
+    if "url" not in values:
+        raise UsageError("--registry: it has no URL")
+    return convert(values, RegistryOptions)
+
+
+def _chosen(place: str, file: str) -> "tuple[tuple[str, str], Schema]":
     from kproxy.schemas.folder import read_file  # noqa: PLC0415
 
-    place, equals, file = option.partition("=")
-    topic, dot, part = place.rpartition(".")
-    if not (equals and dot and topic and file) or part not in PARTS:
-        raise UsageError(f"--schema {option}: write TOPIC.value=FILE or TOPIC.key=FILE")
-    return (topic, part), read_file(Path(file))
+    if (parts := _place(place)) is None:
+        raise UsageError(f"{place}: write TOPIC.value or TOPIC.key")
+    return parts, read_file(Path(file))
+
+
+def _place(text: str) -> tuple[str, str] | None:
+    """Return the topic and the part that "orders.value" names; None for another text."""
+    topic, _, part = text.rpartition(".")
+    return (topic, part) if topic and part in PARTS else None

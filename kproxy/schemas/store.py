@@ -2,7 +2,8 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +14,10 @@ MOST_SCHEMAS = 10_000
 MOST_REFERENCES = 256  # of a schema, with those of its references
 MOST_MISSING = 10_000
 Id = int | str
+
+
+class MissingReference(SchemaError):
+    """A schema that another one needs, and that no source has now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,24 @@ class Schema:
     subject: str | None = None
     version: int | None = None
     references: tuple[Reference, ...] = ()
+    source: str | None = None  # the registry whose subjects its references are
 
 
 class Source(Protocol):
     """Somewhere schemas come from. Its answers are bounded in time and size, and it never raises."""
 
     name: str  # for messages
-    fault: str | None  # why it could not be asked the last time
+
+    @property
+    def fault(self) -> str | None:
+        """Return why it could not be asked the last time."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether an answer is still to come."""
+
+    def serves(self, topic: str | None) -> bool:
+        """Return whether it has schemas of a topic."""
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
         """Return the schema with an id, or None."""
@@ -69,6 +85,7 @@ class Collection:
 
     name: str
     fault: str | None = None
+    is_asked: bool = False
     ids: dict[Id, Schema] = field(default_factory=dict)
     subjects: dict[str, dict[int, Schema]] = field(default_factory=dict)
 
@@ -80,6 +97,10 @@ class Collection:
             self.ids[schema.id] = schema
         if schema.subject is not None:
             self.subjects.setdefault(schema.subject, {})[schema.version or 0] = schema
+
+    def serves(self, topic: str | None) -> bool:
+        """Return True: it has schemas of any topic."""
+        return True
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
         """Return the schema with an id."""
@@ -110,13 +131,22 @@ class Schemas:
         """Return a sentence for each source that could not be asked."""
         return [source.fault for source in self.sources if source.fault is not None]
 
+    def away(self, topic: str | None) -> str | None:
+        """Return why some source of a topic could not be asked the last time; None: all of them answered."""
+        return next((one.fault for one in self.sources if one.fault is not None and one.serves(topic)), None)
+
+    def is_asked(self, topic: str | None) -> bool:
+        """Return whether an answer about a topic is still to come."""
+        return any(source.is_asked and source.serves(topic) for source in self.sources)
+
     def find(self, schema_id: Id, topic: str | None) -> Schema | None:
         """Return the schema with an id, or None if no source has it."""
         return next((found for source in self.sources if (found := source.by_id(schema_id, topic)) is not None), None)
 
-    def subject(self, subject: str, version: int | None = None) -> Schema | None:
-        """Return a version of a subject, the newest for None; None if no source has it."""
-        answers = (source.by_subject(subject, version) for source in self.sources)
+    def subject(self, subject: str, version: int | None = None, source: str | None = None) -> Schema | None:
+        """Return a version of a subject, the newest for None; None if no source has it. *source* is asked before others."""
+        sources = sorted(self.sources, key=lambda one: one.name != source)
+        answers = (one.by_subject(subject, version) for one in sources)
         return next((found for found in answers if found is not None), None)
 
     def learn(self, value: bytes) -> None:
@@ -134,6 +164,8 @@ class Schemas:
         if known is None:
             try:
                 known = compile_schema(schema.type, schema.text, self._references(schema))
+            except MissingReference:  # a source may have it later
+                raise
             except KproxyError as error:  # a schema that is none, or a library that is not installed
                 known = error
             self._compiled[schema] = known
@@ -145,30 +177,35 @@ class Schemas:
 
     def needed(self, schema: Schema) -> list[Schema]:
         """Return the schemas that a schema refers to, as far as sources have them."""
-        try:
-            return [other for _, other in self._needed(schema, ())]
-        except SchemaError:
-            return []
+        needed: dict[Reference, Schema] = {}
+        with suppress(SchemaError):
+            self._add_needed(schema, (), needed)
+        return list(needed.values())
 
     def _references(self, schema: Schema) -> dict[str, str]:
         """Return the texts of all schemas that a schema needs, those first on which others rest. Raises SchemaError."""
+        needed: dict[Reference, Schema] = {}
+        self._add_needed(schema, (), needed)
         texts: dict[str, str] = {}
-        for reference, other in self._needed(schema, ()):
+        for reference, other in needed.items():
             texts.setdefault(reference.name, other.text)
-            if len(texts) > MOST_REFERENCES:
-                raise SchemaError(f"more than {MOST_REFERENCES} references")
         return texts
 
-    def _needed(self, schema: Schema, inside: tuple[Reference, ...]) -> Iterator[tuple[Reference, Schema]]:
+    def _add_needed(self, schema: Schema, inside: tuple[Reference, ...], needed: dict[Reference, Schema]) -> None:
+        """Add what a schema refers to, each once, and before it what that refers to."""
         for reference in schema.references:
+            if reference in needed:
+                continue
             if reference in inside:
                 raise SchemaError(
                     f"a circle of references: {reference.subject} version {reference.version} refers to itself"
                 )
-            other = self.subject(reference.subject, reference.version)
-            if other is None:
-                raise SchemaError(f"it refers to {reference.subject} version {reference.version}, which no source has")
-            if len(inside) >= MOST_REFERENCES:
+            if len(inside) + len(needed) >= MOST_REFERENCES:
                 raise SchemaError(f"more than {MOST_REFERENCES} references")
-            yield from self._needed(other, (*inside, reference))
-            yield reference, other
+            other = self.subject(reference.subject, reference.version, schema.source)
+            if other is None:
+                raise MissingReference(
+                    f"it refers to {reference.subject} version {reference.version}, which no source has"
+                )
+            self._add_needed(other, (*inside, reference), needed)
+            needed[reference] = other

@@ -64,9 +64,11 @@ class SchemaViewer:
             return None
         schema = self.schemas.find(framed.id, content.topic)
         if schema is None:
-            self._count(framed, None, content, UNKNOWN)
+            away = self.schemas.away(content.topic)
+            problem = UNKNOWN if away is None else f"{UNKNOWN}: {away}"
+            self._count(framed, None, content, problem)
             shown: dict[str, Any] = {"framing": str(framed.framing), "id": framed.id}
-            return {**shown, "problem": UNKNOWN, **_undescribed(framed.payload, content)}
+            return {**shown, "problem": problem, **_undescribed(framed.payload, content)}
         return self._read(framed, framed.payload, schema, content)
 
     def _read(self, framed: Framed | None, payload: bytes, schema: Schema, content: Content) -> dict[str, Any]:

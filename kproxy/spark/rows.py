@@ -13,7 +13,7 @@ day, as with files.
 are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,16 +64,6 @@ class Options(Struct, frozen=True):
         return RunOptions(
             where=self.where, keylog=keylog, records=self.records, schemas=self.schemas, contain=(Exception,)
         )
-
-
-def schema_sources(registries: Iterable[str], folders: Iterable[str | Path], chosen: Iterable[str]) -> SchemaSources:
-    """Return sources of schemas whose folders and files are named as every executor can open them."""
-    files = ((place, Path(file).absolute()) for place, _, file in (one.partition("=") for one in chosen))
-    return SchemaSources(
-        registries=tuple(registries),
-        folders=tuple(Path(folder).absolute() for folder in folders),
-        chosen=tuple(f"{place}={file}" for place, file in files),
-    )
 
 
 class Share(Struct, frozen=True):

@@ -30,10 +30,11 @@ from pyspark.sql.types import StructType
 
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import Table
+from kproxy.schemas.settings import SchemaSources
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import InputFile, find_files, is_remote
 from kproxy.spark.ingest import Output, ingest
-from kproxy.spark.rows import FILES, FileRows, Options, Share, contract, for_spark, schema_sources, spark_schema
+from kproxy.spark.rows import FILES, FileRows, Options, Share, contract, for_spark, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +116,9 @@ class Settings:
             raise UsageError("format kproxy needs a path: load(PATH)")
         records = _flag(given, "records") or table == "records"
         keylog = str(Path(given["keylog"]).absolute()) if "keylog" in given else None
-        schemas = schema_sources(*(filter(None, given.get(name, "").split(",")) for name in SCHEMAS))
+        schemas = SchemaSources.of_options(
+            *(filter(None, given.get(name, "").split(",")) for name in SCHEMAS)
+        ).absolute()
         options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), keylog, schemas)
         contract(table, options_of_rows)
         most = _number(given, "maxfilespertrigger", 0)

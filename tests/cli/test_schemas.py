@@ -8,8 +8,9 @@ import pytest
 
 from kproxy.protocol.records import Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
+from kproxy.schemas.settings import SchemaSources
 from kproxy.spark.catalog import mark_of
-from kproxy.spark.rows import FileRows, Options, schema_sources
+from kproxy.spark.rows import FileRows, Options
 from tests.bench.filters import PRODUCE, answered, asked, part
 from tests.cli.conftest import Kproxy
 from tests.support.built_captures import Conversation, pcap
@@ -185,7 +186,9 @@ def test_values_in_sql(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
         (None, "9", True, None),
         ('{"a": 1}', None, False, None),
     ]
-    options = Options(records=True, schemas=schema_sources([], [tmp_path], []))  # as a task of Spark has them
+    options = Options(
+        records=True, schemas=SchemaSources.of_options([], [tmp_path]).absolute()
+    )  # as a task of Spark has them
     rows = [
         row
         for table, batch in FileRows(str(orders), "x", options).read()

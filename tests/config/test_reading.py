@@ -7,6 +7,7 @@ import pytest
 from kproxy.config.reading import Options, config_from_options, parse_config, read_config, refusal
 from kproxy.config.structs import Analysis, Cluster, Config, Rotated
 from kproxy.errors import ConfigError, UsageError
+from kproxy.schemas.settings import SchemaSources
 
 GOOD = "clusters:\n  - listen: 127.0.0.1:19092\n    bootstrap: [kafka:9092]\n"
 WRONG = """\
@@ -64,6 +65,36 @@ def test_a_port_bound_twice_is_reported_at_the_second_place() -> None:
     text = f"{GOOD}  - name: other\n    listen: 127.0.0.1:19092\n    bootstrap: [b:1]\n    addresses: {{first_port: 20000}}\n"
     (line,) = lines(text)
     assert line.startswith("k.yaml:5:13: clusters[1].listen: port 19092 is where clusters[0] listens")
+
+
+def test_sources_of_schemas(tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text('"long"')
+    (tmp_path / "login").write_text("user:secret\n")
+    text = f"""{GOOD}schemas:
+  topics: {{orders.value: {tmp_path}/order.avsc}}
+  folders: [{tmp_path}]
+  registries:
+    - url: https://one.example.com
+      topics: ["orders-*"]
+      login: {tmp_path}/login
+    - url: %s
+      topics: [bills]
+"""
+    schemas = parse_config(text % "http://two.example.com:8081", "k.yaml").schemas
+    assert [registry.url for registry in schemas.registries] == [
+        "https://one.example.com",
+        "http://two.example.com:8081",
+    ]
+    options = (
+        f"https://one.example.com topics=orders-* login={tmp_path}/login",
+        "http://two.example.com:8081 topics=bills",
+    )
+    assert SchemaSources.of_options(options, (tmp_path,), (f"orders.value={tmp_path}/order.avsc",)) == schemas
+    (tmp_path / "login").unlink()
+    login, url = lines(text % "http://user:secret@two.example.com")
+    assert login.startswith("k.yaml:8:7: schemas.registries[0]: ")
+    assert url.startswith("k.yaml:11:7: schemas.registries[1]: credentials of a registry come from a file")
+    assert "secret" not in login + url
 
 
 def test_a_file(tmp_path: Path) -> None:

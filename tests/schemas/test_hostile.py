@@ -2,9 +2,12 @@
 
 import http.server
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +15,11 @@ from kproxy.errors import UsageError
 from kproxy.protocol.embedded import Content
 from kproxy.schemas.formats import SchemaError, compile_schema
 from kproxy.schemas.registry import FAULTS_ALLOWED, MOST_ANSWER, Registry
+from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import make_viewers
+from tests.support.certificates import certificates
+from tests.support.kafka.processes import eventually
 
 CHAIN = json.dumps({"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]})
 
@@ -68,31 +74,93 @@ def test_references_that_leave_or_go_in_circles() -> None:
 
 
 @contextmanager
-def serving(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list[str]]]:
-    """A registry that always answers the same; its address, and the paths that were asked."""
-    asked: list[str] = []
+def serving(
+    status: int, body: bytes, tls: ssl.SSLContext | None = None, wait: threading.Event | None = None, **headers: str
+) -> Iterator[tuple[str, list[Message]]]:
+    """A registry that always answers the same, half of it before *wait*; its address, and the requests as they came."""
+    asked: list[Message] = []
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            self.headers["path"] = self.path
+            asked.append(self.headers)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            half = len(body) // 2
+            self.wfile.write(body[:half])
+            if wait is not None:
+                wait.wait()
+            self.wfile.write(body[half:])
 
         def log_message(self, *_: object) -> None: ...
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", asked
         server.shutdown()
+
+
+def test_traffic_does_not_wait_for_a_registry_that_is_slow() -> None:
+    go_on = threading.Event()
+    with serving(200, b'{"schema": "\\"int\\"", "subject": "s"}', wait=go_on) as (address, asked):
+        schemas = SchemaSources(registries=[RegistryOptions(url=address)]).open(wait_s=0.0)
+        viewers = make_viewers(schemas)
+        for _ in range(3):
+            view = viewers.view(b"\0\0\0\0\1\x0e", Content("orders"))
+            assert view is not None
+            assert view["schema"]["problem"] == f"no schema with this id is known: {address} has not answered yet"
+        go_on.set()
+        eventually(lambda: not schemas.is_asked("orders"), what="the registry answers")
+        view = viewers.view(b"\0\0\0\0\1\x0e", Content("orders"))
+        assert view is not None
+        assert (view["schema"]["subject"], view["schema"]["value"]) == ("s", 7)
+        assert len(asked) == 1
+
+
+def test_the_login_and_the_certificate_are_those_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = certificates()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
+    tls.load_cert_chain(files.server.certificate, files.server.key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    (tmp_path / "login").write_text("user:secret\n")
+    (tmp_path / "token").write_text("abc")
+    pair = f"ca={files.ca} certificate={files.client.certificate} key={files.client.key}"
+    with serving(200, b'{"schema": "\\"int\\"", "subject": "s"}', tls) as (address, asked):
+        for words in ("", f"login={tmp_path / 'login'}", f"token={tmp_path / 'token'} topics=orders-*"):
+            monkeypatch.setenv("SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO", "" if words else "me:other")
+            found = SchemaSources.of_options((f"{address} {pair} {words}",), (), ()).open().find(1, "orders-de")
+            assert found is not None, words
+        assert [one["authorization"] for one in asked] == ["Basic bWU6b3RoZXI=", "Basic dXNlcjpzZWNyZXQ=", "Bearer abc"]
+        other = SchemaSources.of_options((f"{address} {pair} topics=orders-*",), (), ()).open()
+        assert other.find(1, "bills") is None
+        untrusted = SchemaSources.of_options((address,), (), ()).open()
+        assert untrusted.find(1, "orders-de") is None
+        assert untrusted.faults
+        assert len(asked) == 3
+
+
+def test_references_that_double_at_every_level_are_followed_once() -> None:
+    collection = Collection("files")
+    for level in range(100):
+        twice = [{"name": name, "subject": str(level + 1), "version": 1} for name in ("a", "b")]
+        collection.add(
+            schema_of({"schema": '"int"', "references": twice if level < 99 else []}, subject=str(level), version=1)
+        )
+    schemas = Schemas([collection])
+    first = schemas.subject("0")
+    assert first is not None
+    assert len(schemas.needed(first)) == 2 * 99
+    assert schemas.compiled(first).read(b"\x0e") == 7
 
 
 def test_a_registry_that_sends_elsewhere_is_not_followed() -> None:
     with serving(200, b'{"schema": "\\"int\\""}') as (other, asked_there):
         with serving(302, b"", Location=f"{other}/schemas/ids/1") as (address, asked):
-            registry = Registry(address)
+            registry = Registry(RegistryOptions(url=address))
             assert registry.by_id(1, None) is None
             assert len(asked) == 1
         assert asked_there == []
@@ -101,7 +169,7 @@ def test_a_registry_that_sends_elsewhere_is_not_followed() -> None:
 @pytest.mark.parametrize("body", [b"[" * 50_000, b"1", b"{}", b'{"schema": 1', bytes(MOST_ANSWER + 2)])
 def test_an_answer_that_is_none(body: bytes) -> None:
     with serving(200, body) as (address, asked):
-        registry = Registry(address)
+        registry = Registry(RegistryOptions(url=address))
         for schema_id in range(FAULTS_ALLOWED + 3):
             assert registry.by_id(schema_id, None) is None
         assert len(asked) == FAULTS_ALLOWED
@@ -110,15 +178,15 @@ def test_an_answer_that_is_none(body: bytes) -> None:
 
 def test_an_id_that_is_not_there_is_asked_once() -> None:
     with serving(404, b"{}") as (address, asked):
-        registry = Registry(address)
+        registry = Registry(RegistryOptions(url=address))
         for _ in range(5):
             assert registry.by_id(1, None) is None
-        assert asked == ["/schemas/ids/1"]
+        assert [one["path"] for one in asked] == ["/schemas/ids/1"]
         assert registry.fault is None
 
 
 @pytest.mark.parametrize("url", ["localhost:8081", "ftp://x", "http://user:secret@localhost", "http://"])
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Registry(url)
+        Registry(RegistryOptions(url=url))
     assert "secret" not in str(refused.value)

@@ -72,7 +72,7 @@ def registry(address: str) -> Iterator[SchemaRegistryClient]:
 def test_by_id(address: str, registry: SchemaRegistryClient) -> None:
     write, read = AvroSerializer(registry, json.dumps(ORDER)), AvroDeserializer(registry)
     context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(5)
-    viewers = make_viewers(SchemaSources(registries=(address,)).open())
+    viewers = make_viewers(SchemaSources.of_options((address,), (), ()).open())
     for _ in range(50):
         data = write(order(chance), context)
         view = viewers.view(data, Content("orders"))
@@ -88,6 +88,6 @@ def test_with_references(address: str, registry: SchemaRegistryClient) -> None:
     references = [SchemaReference("shop.Money", "money", 1)]
     write = AvroSerializer(registry, Schema(json.dumps(bill), "AVRO", references))
     data = write({"total": {"units": 7}}, SerializationContext("bills", MessageField.VALUE))
-    view = make_viewers(SchemaSources(registries=(address,)).open()).view(data, Content("bills"))
+    view = make_viewers(SchemaSources.of_options((address,), (), ()).open()).view(data, Content("bills"))
     assert view is not None
     assert view["schema"]["value"] == {"total": {"units": 7}}

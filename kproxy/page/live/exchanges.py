@@ -25,6 +25,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
+from kproxy.schemas.store import Schemas
 from kproxy.schemas.viewer import make_viewers
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
@@ -53,15 +54,15 @@ class LiveExchanges:
     """Connections and clusters of a running proxy, with which its exchanges are read.
 
     Args:
-        records: whether the contents of records may be shown (page.records).
+        schemas: with which the contents of records are shown; None: they may not be shown (page.records).
     """
 
-    def __init__(self, *, records: bool = False) -> None:
+    def __init__(self, schemas: Schemas | None = None) -> None:
         self.connections: dict[int, Known] = {}
         self._over: list[tuple[int, int]] = []  # a heap of ended connections: last exchange, number
         self._views: dict[str, ClusterView] = {}
-        self._opener = Opener(make_viewers() if records else None)
-        self._rewriter = Rewriter() if records else WithoutRecords()
+        self._opener = Opener(None if schemas is None else make_viewers(schemas))
+        self._rewriter = WithoutRecords() if schemas is None else Rewriter()
 
     def begin(self, number: int, begun: Begun) -> Known:
         """Add a connection, or update what is known about it."""

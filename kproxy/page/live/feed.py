@@ -20,6 +20,7 @@ from kproxy.page.left_out import LeftOut
 from kproxy.page.live.exchanges import Known, LiveExchanges
 from kproxy.page.live.files import ROWS, LiveFiles, LiveRows, schemas
 from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
+from kproxy.schemas.store import Schemas
 from kproxy.session import BadFrame, Event, Gap, NotKafka
 
 SHOW_S, MOST_SHOW_S = 0.4, 1.0
@@ -45,14 +46,14 @@ class Kept:
         most: bytes that may be in memory.
         spill: a directory for older exchanges; None: they are removed.
         most_spilled: bytes that may be in the directory.
-        records: whether the contents of records may be shown.
+        record_schemas: with which the contents of records are shown; None: they may not be shown.
     """
 
-    def __init__(self, most: int, spill: Path | None, most_spilled: int, *, records: bool) -> None:
+    def __init__(self, most: int, spill: Path | None, most_spilled: int, record_schemas: Schemas | None) -> None:
         self._most = most
         self._spill = None if spill is None else SpillFiles(spill, most_spilled)
         self._most_spilled = most_spilled
-        self.exchanges = LiveExchanges(records=records)
+        self.exchanges = LiveExchanges(record_schemas)
         self.blocks: Blocks[Shown] = Blocks(1 << 62, self._spill, Shown, _size_of)
         self.files = LiveFiles(schemas())
         self.first = 1  # number of the first exchange that is kept

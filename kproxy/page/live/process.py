@@ -21,9 +21,11 @@ from kproxy.page.live.store import Live
 from kproxy.page.recorded import MOST_KEPT
 from kproxy.page.server import keep_large_blocks_apart, page_app, serve
 from kproxy.proxy.child_process import set_process_title
+from kproxy.schemas.settings import SchemaSources
 
 FEED, HTTP = "feed", "http"
-LONGEST = 65_536  # bytes of the arguments
+LONGEST = 1 << 20  # bytes of the arguments
+WAIT_FOR_SCHEMAS = 1.0  # seconds for a registry's answer, while a person waits
 SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.live_page)
 
 
@@ -47,6 +49,7 @@ class LiveArguments(msgspec.Struct, frozen=True):
     spill: str = ""  # the directory for older ones
     most_spilled: int = 0  # bytes there
     records: bool = False  # whether the contents of records may be shown
+    schemas: SchemaSources = SchemaSources()
 
 
 def listen(folder: Path, name: str) -> socket.socket:
@@ -67,7 +70,8 @@ def main() -> None:
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None
     feeds = listen(folder, FEED)
-    store = Live(arguments.name, feeds, arguments.most, spill, arguments.most_spilled, records=arguments.records)
+    schemas = arguments.schemas.open(WAIT_FOR_SCHEMAS) if arguments.records else None
+    store = Live(arguments.name, feeds, arguments.most, spill, arguments.most_spilled, schemas)
     _use(store, arguments.settings)
     gc.collect()
     gc.freeze()  # the collector skips the objects made so far, which live to the end

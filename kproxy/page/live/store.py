@@ -22,6 +22,7 @@ from kproxy.page.recorded import MEMORY, MOST_KEPT
 from kproxy.page.store import GONE, Spill, Store
 from kproxy.page.work import Work
 from kproxy.proxy.scheduling import take_what_is_left
+from kproxy.schemas.store import Schemas
 from kproxy.session import Exchange
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Live(Store):
         most: bytes of exchanges that are kept in memory.
         spill: a directory for older ones; None: they are removed.
         most_spilled: bytes that are kept there.
-        records: whether the contents of records may be shown.
+        record_schemas: with which the contents of records are shown; None: they may not be shown.
     """
 
     live = True
@@ -53,14 +54,13 @@ class Live(Store):
         most: int = MOST_KEPT,
         spill: Path | None = None,
         most_spilled: int = 0,
-        *,
-        records: bool = False,
+        record_schemas: Schemas | None = None,
     ) -> None:
         super().__init__()
         self.name = name
         self._most = self.most_size = most
-        self.records = records
-        self._kept = Kept(most, spill, most_spilled, records=records)
+        self.records = record_schemas is not None
+        self._kept = Kept(most, spill, most_spilled, record_schemas)
         self._files = self._kept.files
         self._feed = LiveFeed(feeds, self._kept, self.left_out, self._published)
         self.spill = None if spill is None else Spill(str(spill), 0, most_spilled)

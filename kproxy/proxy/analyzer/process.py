@@ -35,6 +35,7 @@ from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import MESSAGE_DROPPED, Channel
 from kproxy.proxy.scheduling import PacedLoop, raise_in
 from kproxy.proxy.tap.ring import TapReader
+from kproxy.schemas.settings import SchemaSources
 
 if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
@@ -49,6 +50,7 @@ STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is giv
 MOST_MEMORY = 4 << 30  # bytes of address space
 MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
+WAIT_FOR_SCHEMAS = 0.1  # seconds for a registry's answer to a new id; what comes later is there for the next record
 FLUSH_S = 3.0  # longest time that spans take to be exported at the end
 
 
@@ -120,6 +122,7 @@ class Analyzer:
         self._past: Past | None = None
         self._past_size = 0
         self._page_path = ""
+        self._schemas: SchemaSources | None = None
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
@@ -167,6 +170,12 @@ class Analyzer:
                 self._run.add_output(output)
                 file.is_open()  # the file must exist, or be reported, before traffic comes
         self.is_configured = True
+
+    def show_records(self, sources: SchemaSources | None) -> None:
+        """Decode records, by the schemas of these sources, in the decoded log; None: no records. Raises UsageError."""
+        if sources != self._schemas:
+            self._run.use_schemas(None if sources is None else sources.open(WAIT_FOR_SCHEMAS))
+            self._schemas = sources
 
     def trace(self, options: Traces | None) -> None:
         """Export spans as the configuration asks for; in the event loop. Raises UsageError, and then nothing has changed."""
@@ -453,6 +462,8 @@ def _configure(analyzer: Analyzer, message: messages.Configure) -> messages.Read
     try:
         config = message.decode()
         analyzer.trace(config.traces)
+        is_shown = config.analysis.records and config.analysis.log is not None
+        analyzer.show_records(config.schemas if is_shown else None)
         analyzer.configure(config.analysis)
         analyzer.counts.limit(config.metrics.series, config.metrics.idle)
     except (msgspec.MsgspecError, UsageError) as error:

@@ -205,6 +205,7 @@ class PageProcess:
             "settings": settings,
             "most": page.memory,
             "records": page.records,
+            "schemas": fleet.config.schemas,
         }
         if page.spill is not None:
             arguments |= {"spill": page.spill.directory, "most_spilled": page.spill.most_size}

@@ -39,16 +39,19 @@ from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorke
 from kproxy.proxy.page_records import Begun, Pieces, Shown, Tally
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
+from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Direction, Event, Exchange, Session
 from tests.conftest import Require
 from tests.support.command import kproxy
 from tests.support.conversation import broker, client, events_of, fetch_exchange, produce_exchange, records_of
 from tests.support.corpus import CAPTURES
 from tests.support.frames import (
+    batch,
     compact,
     compact_array,
     heartbeat,
     heartbeat_answer,
+    record,
     request,
     response,
     sasl_authenticate,
@@ -119,6 +122,27 @@ def read_and_flush(analyzer: Analyzer) -> None:
 
 def correlation_ids(log: Path) -> list[int]:
     return [json.loads(line)["correlationId"] for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_the_log_has_values_by_their_schemas_if_records_are_shown(
+    analyzer: Analyzer, ring: Ring, tmp_path: Path, records: bool
+) -> None:
+    (tmp_path / "order.avsc").write_text(
+        '{"type":"record","name":"Order","fields":[{"name":"country","type":"string"}]}'
+    )
+    schemas = SchemaSources(topics={"orders.value": str(tmp_path / "order.avsc")})
+    analyzer.show_records(schemas if records else None)
+    analyzer.configure(Analysis(log=Rotated(path=str(tmp_path / "kafka.jsonl"))))
+    sent = produce_exchange(batch(record(b"k", b"\x0eOceania"), 1))  # a text of 7 bytes, by Avro's specification
+    ring.put(opened(1, *ADDRESSES))
+    for direction, frame in enumerate((sent.request, sent.response)):
+        assert frame is not None
+        ring.put((TapKind.DATA, 1, direction, 5 + direction, pack(">i", len(frame.data)) + frame.data))
+    read_and_flush(analyzer)
+    line = (tmp_path / "kafka.jsonl").read_text()
+    assert ('"value": {"country": "Oceania"}' in line) is records
+    assert ("Oceania" in line) is records
 
 
 def test_what_passed_while_it_was_started_is_in_the_log(tmp_path: Path) -> None:
