@@ -14,7 +14,16 @@ from itertools import combinations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
+from kproxy.config.structs import (
+    MOST_WORKERS,
+    Addresses,
+    Authentication,
+    BrokerTls,
+    Cluster,
+    Config,
+    Limits,
+    ListenerTls,
+)
 from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
 
@@ -110,6 +119,10 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
     yield from _check_unused(f"{path}.addresses", cluster.addresses)
     yield from _check_tls(path, cluster.listener_tls, cluster.broker_tls)
     yield from _check_through(f"{path}.through", cluster.through)
+    if cluster.authentication is not None:
+        yield from _check_authentication(
+            f"{path}.authentication", cluster.authentication, cluster.listener_tls is not None
+        )
 
 
 def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -237,6 +250,18 @@ def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None
         yield f"{path}.broker_tls.{missing}", "it is missing: certificate and key are needed together"
     if not broker.verify and broker.ca is not None:
         yield f"{path}.broker_tls.verify", "ca has no effect if verify is false: leave one of them out"
+
+
+def _check_authentication(path: str, authentication: Authentication, has_tls: bool) -> Iterator[Problem]:
+    if "PLAIN" in authentication.mechanisms and not has_tls and not authentication.plain_without_tls:
+        yield (
+            f"{path}.mechanisms",
+            "PLAIN sends passwords as they are: give the cluster listener_tls, use SCRAM, or set plain_without_tls",
+        )
+    if authentication.plain_without_tls and (has_tls or "PLAIN" not in authentication.mechanisms):
+        yield f"{path}.plain_without_tls", "it has no effect: PLAIN is not offered, or the cluster has listener_tls"
+    if authentication.users is None:
+        yield f"{path}.users", "it is missing: PLAIN and SCRAM need a file of users, which `kproxy users` makes"
 
 
 def _check_through(path: str, through: str | None) -> Iterator[Problem]:

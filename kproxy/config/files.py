@@ -32,6 +32,8 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_listener_tls(f"{path}.listener_tls", cluster.listener_tls)
         if cluster.broker_tls:
             yield from _check_broker_tls(f"{path}.broker_tls", cluster.broker_tls)
+        if cluster.authentication and cluster.authentication.users is not None:
+            yield from _check_users(f"{path}.authentication.users", cluster.authentication.users)
     for part in config.analysis.__struct_fields__:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
@@ -77,9 +79,14 @@ def _is_installed(module: str) -> bool:
 
 
 def watched_files(config: Config) -> list[str]:
-    """List the files that are loaded again when they change: certificates, keys and CAs."""
-    parts = [part for cluster in config.clusters for part in (cluster.listener_tls, cluster.broker_tls) if part]
-    names = ("certificate", "key", "client_ca", "ca")
+    """List the files that are loaded again when they change: certificates, keys, CAs and users."""
+    parts = [
+        part
+        for cluster in config.clusters
+        for part in (cluster.listener_tls, cluster.broker_tls, cluster.authentication)
+        if part
+    ]
+    names = ("certificate", "key", "client_ca", "ca", "users")
     return sorted({file for part in parts for name in names if (file := getattr(part, name, None))})
 
 
@@ -102,6 +109,15 @@ def _check_broker_tls(path: str, tls: BrokerTls) -> Iterator[Problem]:
         yield from _check_certificates(f"{path}.ca", tls.ca)
     if tls.certificate is not None and tls.key is not None:
         yield from _check_pair(path, tls.certificate, tls.key)
+
+
+def _check_users(path: str, file: str) -> Iterator[Problem]:
+    from kproxy.authentication.users import Users  # noqa: PLC0415 - few configurations have one
+
+    try:
+        Users(Path(file))
+    except UsageError as error:
+        yield path, str(error)
 
 
 def _check_pair(path: str, certificate: str, key: str) -> Iterator[Problem]:

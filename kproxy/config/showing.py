@@ -53,6 +53,8 @@ def _details(cluster: Cluster) -> Iterator[str]:
         yield "TLS from clients"
     if cluster.broker_tls:
         yield "TLS to brokers"
+    if cluster.authentication:
+        yield f"clients log in by {', '.join(cluster.authentication.mechanisms)}"
     if cluster.filters:
         yield f"filters {', '.join(use.use for use in cluster.filters)}"
 

@@ -47,6 +47,36 @@ class BrokerTls(Struct, frozen=True):
     verify: Annotated[bool, text("Whether brokers' certificates are verified. false is for tests.")] = True
 
 
+class Authentication(Struct, frozen=True):
+    """How clients log in to kproxy; nothing of a client reaches a broker before."""
+
+    mechanisms: Annotated[
+        list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]],
+        Meta(min_length=1),
+        text("The SASL mechanisms that clients may choose. PLAIN only with listener_tls, or with plain_without_tls."),
+    ]
+    users: Annotated[
+        str | None, text("File of the users of PLAIN and SCRAM, made by `kproxy users`; read again when it changes.")
+    ] = None
+    plain_without_tls: Annotated[
+        bool, text("Whether PLAIN is offered without listener_tls: passwords then cross the network unencrypted.")
+    ] = False
+    session: Annotated[
+        Seconds | Literal[0],
+        text("A client has to log in again after so long (KIP-368); 0: only when its token ends."),
+    ] = 0
+    failure_delay: Annotated[
+        Seconds, text("A failed login is answered so long after it came, whatever was wrong with it.")
+    ] = 0.5
+    broker_users: Annotated[
+        Literal["hide", "pass"],
+        text(
+            "Requests about the brokers' own users: SCRAM credentials, delegation tokens. hide: not offered and refused, as they "
+            "say nothing about who may log in here. pass: forwarded."
+        ),
+    ] = "hide"
+
+
 class Addresses(Struct, frozen=True):
     """Which addresses of brokers are advertised to clients."""
 
@@ -121,6 +151,10 @@ class Cluster(Struct, frozen=True):
     addresses: Annotated[Addresses, text("Which addresses of brokers are advertised to clients.")] = Addresses()
     listener_tls: Annotated[ListenerTls | None, text("TLS towards clients; null: plain.")] = None
     broker_tls: Annotated[BrokerTls | None, text("TLS towards brokers; null: plain.")] = None
+    authentication: Annotated[
+        Authentication | None,
+        text("How clients log in to kproxy; null: they do not, and logins at brokers pass through."),
+    ] = None
     proxy_protocol: Annotated[
         bool, text("Whether connections of clients begin with a PROXY header (v1 or v2), from a load balancer.")
     ] = False

@@ -89,6 +89,8 @@ kproxy_tls_handshakes counter {leg} = workers.tls_handshakes_ok_{client,broker}
     TLS handshakes that succeeded, by leg.
 kproxy_tls_handshake_failures counter {leg} = workers.tls_handshakes_failed_{client,broker}
     TLS handshakes that failed, by leg.
+kproxy_client_logins counter {outcome} = workers.client_logins_{ok,failed,repeated}
+    Logins of clients at kproxy, by outcome; repeated: a client that was in has logged in again (KIP-368).
 kproxy_unknown_apis counter = workers.unknown_apis
     Requests of an API or version that kproxy does not know, forwarded.
 kproxy_mispaired_responses counter = workers.mispaired

@@ -21,13 +21,14 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.addresses import split_address
+from kproxy.protocol.addresses import join_address, split_address
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.session.recognise import foreign_size
 
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
 MOST_READ = 65_536  # bytes
+SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
 
 
@@ -49,6 +50,12 @@ class BrokerClient:
         version = min(versions.get(ApiKey.METADATA, 0), newest_known)
         metadata = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
         return [(broker.node_id, broker.host, broker.port) for broker in metadata.brokers]
+
+    async def ask_unread(self, api_key: int, version: int, body: str) -> bytes:
+        """Send a request; return the body of the response as it came, which may be an error of another version (KIP-511)."""
+        request = request_message(api_key)
+        assert request is not None
+        return await self._exchange(api_key, version, request.encode(version, request.from_json(version, body)))
 
     async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
         """Send a request, given as Kafka's JSON or decoded; return the response."""
@@ -124,7 +131,27 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
         UpstreamError: no bootstrap broker could be reached.
         NotListed: a broker was reached, but does not answer a client that has not logged in.
     """
-    connected, endpoint = await upstream.connect_bootstrap()
+    client, endpoint = await open_client(upstream, tls, server_name)
+    try:
+        return await client.brokers(await client.versions())
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
+        reason = str(error) or type(error).__name__
+        raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error
+    finally:
+        client.close()
+
+
+async def open_client(
+    upstream: Upstream,
+    tls: ssl.SSLContext | None,
+    server_name: Callable[[str], str],
+    target: tuple[str, int] | None = None,
+) -> tuple[BrokerClient, str]:
+    """Connect to a broker, or to any bootstrap broker; return its address too. Raises UpstreamError."""
+    if target is None:
+        connected, endpoint = await upstream.connect_bootstrap()
+    else:
+        connected, endpoint = await upstream.connect(*target), join_address(*target)
     host, _ = split_address(endpoint)
     try:
         await asyncio.get_running_loop().sock_sendall(connected, upstream.own_proxy_header())
@@ -133,12 +160,23 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
     except (OSError, ssl.SSLError) as error:
         connected.close()
         raise UpstreamError(f"{endpoint}: {error}") from error
-    client = BrokerClient(reader, writer)
+    return BrokerClient(reader, writer), endpoint
+
+
+async def ask_versions(
+    upstream: Upstream,
+    tls: ssl.SSLContext | None,
+    server_name: Callable[[str], str],
+    target: tuple[str, int] | None,
+    version: int,
+) -> bytes:
+    """Return the body of a broker's response to ApiVersions. Raises UpstreamError."""
+    client, endpoint = await open_client(upstream, tls, server_name, target)
+    software = '{"clientSoftwareName": "kproxy", "clientSoftwareVersion": "1"}' if version >= SOFTWARE_FROM else "{}"
     try:
-        return await client.brokers(await client.versions())
-    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
-        reason = str(error) or type(error).__name__
-        raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error
+        return await client.ask_unread(ApiKey.API_VERSIONS, version, software)
+    except (OSError, EOFError) as error:  # EOFError: asyncio.IncompleteReadError too
+        raise UpstreamError(f"{endpoint} does not answer ApiVersions: {error}") from error
     finally:
         client.close()
 

@@ -19,6 +19,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import ApiKey, read_request_header
+from kproxy.proxy.client_logins import ClientLogins
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
@@ -41,6 +42,7 @@ class FilterDispatch:
         self._facts_of = facts_of
         self._waiting: set[asyncio.Task[None]] = set()  # verdicts that are not ready
         self._muted: dict[int, float] = {}  # number of a link -> when it is read again, by the loop's clock
+        self.logins: ClientLogins | None = None  # of clients, where kproxy authenticates them
         self.use_chain(chain)
 
     def use_chain(self, chain: Chain) -> None:
@@ -78,6 +80,9 @@ class FilterDispatch:
         """Decide about a request; False: the verdict comes later, and resumes the link."""
         if link.silent and link.requests is not None and link.requests.discarding:
             return True
+        if self.logins is not None and self.logins.is_login(link, frame):
+            again = self.logins.authenticate_again(link, self._facts_of(link), frame)
+            return self._apply_when_ready(link, Direction.REQUEST, again, frame)
         return self._apply_when_ready(
             link, Direction.REQUEST, self.chain.on_request(self._facts_of(link), frame), frame
         )

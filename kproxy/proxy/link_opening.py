@@ -1,8 +1,9 @@
 """Open links that take more than connecting two sockets, and describe links.
 
 LinkOpener opens links that need TLS, a resolved name, another proxy on the way or PROXY headers. The steps, in order (``_open``):
-receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send the PROXY header, TLS handshake
-with the broker, join both sides. A login of kproxy's own at the broker would be a step before the join.
+receive the PROXY header, TLS handshake with the client, the client's login (client_logins.py), choose the broker, connect to it,
+send the PROXY header, TLS handshake with the broker, join both sides. A login of kproxy's own at the broker would be a step
+before the join.
 
 The functions at the beginning give a link's addresses as text, the tap's OPEN record and its row at /connections.
 """
@@ -12,15 +13,18 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
 from kproxy.config import Cluster, Config
-from kproxy.errors import ProxyProtocolError, UpstreamError
+from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
+from kproxy.proxy.broker_client import ask_versions
 from kproxy.proxy.brokers import BrokerTable, Reachability
+from kproxy.proxy.client_logins import ClientLogins, ClientRefused, ClientStream, Narrow
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.tls_side import TlsSide
@@ -80,15 +84,10 @@ def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connectio
     )
 
 
+ClientTlsObjects: TypeAlias = tuple[
+    ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO
+]  # what a handshake leaves; see handshake()
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
-
-
-class _Refused(Exception):
-    """The client is refused: *cause* is counted, the text is logged."""
-
-    def __init__(self, cause: CloseCause, why: str) -> None:
-        super().__init__(why)
-        self.cause = cause
 
 
 class LinkOpener:
@@ -102,6 +101,7 @@ class LinkOpener:
         brokers: the addresses of the brokers.
         reachability: notes whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
+        narrow: runs the response to a client's ApiVersions through the filters.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class LinkOpener:
         brokers: BrokerTable,
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
+        narrow: Narrow,
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls: Contexts | None = None
@@ -120,6 +121,10 @@ class LinkOpener:
             self.listener_tls = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni")
         if cluster.broker_tls is not None:
             self.broker_tls = Contexts(cluster.broker_tls)
+        self.logins: ClientLogins | None = None
+        if cluster.authentication is not None:
+            largest = config.limits.unauthenticated_frame_size
+            self.logins = ClientLogins(cluster, largest, counters, self._ask_versions, narrow)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability
@@ -128,6 +133,7 @@ class LinkOpener:
         self._timeouts = config.timeouts
         self.is_plain = not (
             cluster.listener_tls
+            or cluster.authentication
             or cluster.broker_tls
             or cluster.proxy_protocol
             or cluster.send_proxy_protocol
@@ -146,13 +152,24 @@ class LinkOpener:
             why = contexts.reload() if contexts else None
             if why:
                 log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
+        if self.logins is not None:
+            try:
+                self.logins.reload()
+            except UsageError as error:
+                log("warning", "users are kept as they were", cluster=self._cluster.name, reason=str(error))
+
+    async def _ask_versions(self, target: tuple[str, int] | None, version: int) -> bytes:
+        """Return the body of a broker's response to ApiVersions. Raises UpstreamError."""
+        tls = self.broker_tls.get() if self.broker_tls else None
+        async with asyncio.timeout(self._timeouts.connect):
+            return await ask_versions(self.upstream, tls, self.server_name, target, version)
 
     async def open(self, link: Link) -> None:
         """Take a link from an accepted socket to two joined sides, or close it with the right cause."""
         try:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
                 await self._open(link)
-        except _Refused as refused:
+        except ClientRefused as refused:
             if refused.cause is CloseCause.TLS_BROKER:  # as in give_up
                 self._note_failure(str(refused))
                 await asyncio.sleep(self.upstream.delay())
@@ -162,6 +179,8 @@ class LinkOpener:
             await self.give_up(link, str(error))
         except TimeoutError:
             self._close(link, CloseCause.FIRST_REQUEST_TIMEOUT, "the client did not begin in time")
+        except EOFError as error:
+            self._close(link, CloseCause.CLIENT_CLOSED, str(error))
         except OSError as error:
             self._close(link, CloseCause.ERROR, error.strerror or str(error))
         except Exception as error:
@@ -209,13 +228,17 @@ class LinkOpener:
         """Take the steps of opening a link, in order."""
         destination = await self._read_proxy_header(link) if self._cluster.proxy_protocol else None
         client = await self._client_tls(link) if self.listener_tls else None
-        connected = await self._connect(link, client)
+        target = self._target(link, client)
+        if self.logins is not None:
+            await self._log_in_client(link, self.logins, client, target)
+        connected = await self._connect(link, target)
         try:
             await self._send_proxy_header(link, connected, destination)
             broker = await self._broker_tls(link, connected) if self.broker_tls else None
             self._reachability.reached()
             if not link.closed:
-                pump(link, link.take_client(), connected.detach(), client, broker)
+                side = None if client is None else TlsSide(*client)
+                pump(link, link.take_client(), connected.detach(), side, broker)
         finally:
             connected.close()  # has no effect on a socket that the link took over
 
@@ -237,38 +260,51 @@ class LinkOpener:
                     self._facts_of(link).client = header.source or client_of(link)
                     return header.destination
                 if len(data) == seen:
-                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                    raise ClientRefused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
                 seen = len(data)
         except ProxyProtocolError as error:
-            raise _Refused(CloseCause.PROXY_PROTOCOL, str(error)) from error
+            raise ClientRefused(CloseCause.PROXY_PROTOCOL, str(error)) from error
         finally:
             with contextlib.suppress(OSError):
                 peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             link.return_client(peeked.detach())
 
-    async def _client_tls(self, link: Link) -> TlsSide:
+    async def _log_in_client(
+        self, link: Link, logins: ClientLogins, tls: ClientTlsObjects | None, target: tuple[str, int] | None
+    ) -> None:
+        """Have the client prove who it is."""
+        # owned here, so that it is not closed while the loop watches it
+        client = socket.socket(fileno=link.take_client())
+        client.setblocking(False)
+        try:
+            await logins.authenticate(link, ClientStream(client, tls), self._facts_of(link), target)
+        finally:
+            link.return_client(client.detach())
+        if link.closed:
+            raise ClientRefused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
+
+    async def _client_tls(self, link: Link) -> ClientTlsObjects:
         """Do the TLS handshake with the client; note its certificate and principal."""
         assert self.listener_tls is not None
         # owned here, so that it is not closed while the loop watches it
         client = socket.socket(fileno=link.take_client())
         try:
-            tls = TlsSide(*await handshake(client, self.listener_tls.get(), None, self._timeouts.first_request))
+            tls = await handshake(client, self.listener_tls.get(), None, self._timeouts.first_request)
         except OSError as error:
             self._counters.add(Total.TLS_HANDSHAKES_FAILED_CLIENT)
-            raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
+            raise ClientRefused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
         finally:
             link.return_client(client.detach())
         self._counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         if link.closed:
-            raise _Refused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
+            raise ClientRefused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
         facts = self._facts_of(link)
-        facts.tls = client_tls(tls.ssl_object)
+        facts.tls = client_tls(tls[0])
         facts.principal = facts.tls.certificate
         return tls
 
-    async def _connect(self, link: Link, client: TlsSide | None) -> socket.socket:
+    async def _connect(self, link: Link, target: tuple[str, int] | None) -> socket.socket:
         """Connect to the broker that the link is for."""
-        target = self._target(link, client)
         self._counters.add(Total.UPSTREAM_CONNECTS)
         if target is None:
             connected, endpoint = await self.upstream.connect_bootstrap()
@@ -281,18 +317,20 @@ class LinkOpener:
             link.facts.broker = join_address(*target)
         return connected
 
-    def _target(self, link: Link, client: TlsSide | None) -> tuple[str, int] | None:
+    def _target(self, link: Link, client: ClientTlsObjects | None) -> tuple[str, int] | None:
         """Return the address to connect this client to; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
             if OWN.has(split_address(client_of(link))):
-                raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
+                raise ClientRefused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
             destination = original_destination(link.client_socket())
             if destination is None:
-                raise _Refused(CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected")
+                raise ClientRefused(
+                    CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected"
+                )
             return destination
         if mode == "sni" and client is not None:
-            name = server_name_of(client.ssl_object)
+            name = server_name_of(client[0])
             link.node_id = self._brokers.node_of_name(name or "")
         return None if link.node_id is None else self._brokers.target(link.node_id)
 
@@ -311,7 +349,7 @@ class LinkOpener:
             tls = TlsSide(*await handshake(connected, self.broker_tls.get(), name, limit))
         except OSError as error:
             self._counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
-            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
+            raise ClientRefused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
         self._counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
         return tls
 

@@ -41,6 +41,8 @@ KEYS = {
     "api_version": "version of the API",
     "correlation_id": "correlation id of the frame",
     "client_id": "the client id in a request",
+    "principal": "who a client is, or claims to be",
+    "mechanism": "SASL mechanism",
     "filter": "name of the filter",
     "cause": "why a connection was closed: one of CloseCause",
     "reason": "why something happened or failed, in words",

@@ -10,15 +10,16 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kproxy.authentication.own_logins import OwnLogins
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts
+from kproxy.filters.contract import ConnectionFacts, Outcome, RequestFacts
 from kproxy.filters.loading import load_chain
 from kproxy.filters.passage import Hook, Kind
 from kproxy.protocol import Direction, facts
@@ -56,6 +57,12 @@ MOST_IN_FLIGHT = 16_384  # requests of a connection
 RETARGET_NS = 5_000_000_000
 CLOSED_IN_A_TURN = 32  # links, which takes about a millisecond
 PROBE_NS = 2_000_000_000
+ANSWERED = {  # causes after which the client is to receive what was sent to it last
+    CloseCause.DRAIN,
+    CloseCause.FILTER,
+    CloseCause.FRAME_TOO_BIG,
+    CloseCause.AUTHENTICATION_FAILED,
+}
 
 
 class VirtualCluster:
@@ -126,11 +133,19 @@ class VirtualCluster:
         """Use a configuration from now on; open links keep their limits. Raises UsageError, and then nothing has changed."""
         breakpoints = self._make_breakpoints(config)
         chain = self._load_chain(cluster, config, reload_filters, breakpoints)
-        opener = LinkOpener(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
+        opener = LinkOpener(
+            cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of, self._narrow
+        )
         before = self._filters.chain
         self._filters.use_chain(chain)
         before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
+        if self._filters.logins is not None:
+            self._filters.logins.close()
+        self._filters.logins = opener.logins
+        for link in self.links() if opener.logins is not None else ():
+            if link.requests is not None and not link.is_authenticated:  # it was opened when no login was asked for
+                link.drain()
         self._breakpoints = breakpoints
         self.limits = Limits(
             frame_size=config.limits.frame_size,
@@ -153,6 +168,10 @@ class VirtualCluster:
         self.plan = Plan(self._filters.chain, tapped, analysis.snaplen)
         for link in self.links():
             link.use_plan(self.plan)
+
+    def _narrow(self, known: ConnectionFacts, request: RequestFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
+        """Run a response of kproxy's own through the filters."""
+        return self._filters.chain.on_response(known, request, frame)
 
     def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
         """Return the filter that stops messages, if the configuration allows edits."""
@@ -189,7 +208,14 @@ class VirtualCluster:
                 clock=time.monotonic_ns,
                 runtime=self._runtime,
                 again=again,
-                before=[] if breakpoints is None else [breakpoints],
+                before=[
+                    *(
+                        []
+                        if cluster.authentication is None
+                        else [OwnLogins(cluster.authentication.broker_users == "pass")]
+                    ),
+                    *([] if breakpoints is None else [breakpoints]),
+                ],
             )
         except UsageError as error:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
@@ -404,6 +430,8 @@ class VirtualCluster:
         explanation = explain_foreign_protocol(start, direction) if is_bad else None
         counted = CloseCause.NOT_KAFKA if explanation else CloseCause(cause)
         reason = explanation or f"it begins with {start.hex(' ')}"
+        if cause == CloseCause.SESSION_EXPIRED:
+            reason = "the session is over, and the client has not logged in again (KIP-368)"
         about = {"connection": link.number, "client": client_of(link), "cause": counted.name.lower()}
         log("info", "closed over a frame", direction=direction.text, reason=reason, **about)
         return counted
@@ -418,7 +446,7 @@ class VirtualCluster:
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
         client_tls, broker_tls = link.tls or (False, False)
-        if cause in (CloseCause.DRAIN, CloseCause.FILTER, CloseCause.FRAME_TOO_BIG) and not client_tls:
+        if cause in ANSWERED and not client_tls:
             client = link.take_client()
             if client >= 0:
                 self._lingering.add(client)
@@ -503,6 +531,8 @@ class VirtualCluster:
             if number % CLOSED_IN_A_TURN == 0:
                 await asyncio.sleep(0)
         self._lingering.close()
+        if self.opener.logins is not None:
+            self.opener.logins.close()
         self._filters.chain.stop()
 
     def opening(self) -> int:

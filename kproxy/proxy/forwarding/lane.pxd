@@ -90,6 +90,8 @@ cdef class LinkBase:
     cdef public object sasl  # type: SaslPhase | None  # SaslPhase from the first SaslHandshake or token on
     cdef readonly bint tokens  # the client's next frame may be a raw SASL token
     cdef readonly bint authenticating  # between SaslHandshake and the end of authentication: requests must be small
+    cdef public bint is_authenticated  # the client has logged in to kproxy, which answers its SASL requests
+    cdef public uint64_t session_ends_at  # ns, monotonic: later requests are refused, except SASL (KIP-368); 0: it does not end
     cdef readonly bint closed
     cdef uint32_t answers  # responses made by filters, in in_flight until their turn
     cdef size_t answer_bytes

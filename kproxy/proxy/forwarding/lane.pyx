@@ -111,6 +111,7 @@ cdef int ERROR = CloseCause.ERROR
 cdef int FILTER = CloseCause.FILTER
 cdef int FRAME_TOO_BIG = CloseCause.FRAME_TOO_BIG
 cdef int REFUSED_VERSION = CloseCause.REFUSED_VERSION
+cdef int SESSION_EXPIRED = CloseCause.SESSION_EXPIRED
 cdef int BUFFERED_BYTES = Total.BUFFERED_BYTES
 cdef int BYTES_REQUEST = Total.BYTES_REQUEST
 cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
@@ -942,7 +943,7 @@ cdef class RequestLane(Lane):
         self.walking = False
         self.left = <uint64_t>size + 4
         self.timed_key = NOT_TIMED
-        if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
+        if link.tokens or first and not link.is_authenticated and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
             link.tokens = True
             self.opening = link.tap.begin_token(
                 link, self.tap, link.sampled and link.plan.row(SASL_HANDSHAKE, 0).tapped, first, at, self.left, now
@@ -950,6 +951,8 @@ cdef class RequestLane(Lane):
             return self.enter(HOLD_FRAME)
         api_key = <int16_t>be16(at + 4)
         api_version = <int16_t>be16(at + 6)
+        if link.session_ends_at and now > link.session_ends_at and api_key != SASL_HANDSHAKE and api_key != SASL_AUTHENTICATE:
+            return self.refuse_begun(at, SESSION_EXPIRED)
         return self.route_request(link.plan.row(api_key, api_version), api_key, api_version, at, now)
 
     cdef int refuse_large(self, const uint8_t *at) except -1:
@@ -1058,7 +1061,7 @@ cdef class RequestLane(Lane):
                 return self.refuse(at, REFUSED_VERSION)
         api_key = <int16_t>be16(at + 4)
         api_version = <int16_t>be16(at + 6)
-        if api_key == SASL_HANDSHAKE:
+        if api_key == SASL_HANDSHAKE and not link.is_authenticated:
             link.tokens = link.owner.on_handshake(link, frame)
             link.authenticating = True
         row = link.plan.row(api_key, api_version)

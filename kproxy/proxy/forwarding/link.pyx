@@ -517,7 +517,7 @@ def overdue(Worker worker not None, owner: object, timeouts: Timeouts, uint64_t 
     cdef list found = []
     cdef Link link
     for link in worker.links_of.get(owner, ()):
-        if not link.received_request and now > link.opened_at + first_request:
+        if not link.received_request and not link.is_authenticated and now > link.opened_at + first_request:
             found.append((link, FIRST_REQUEST_TIMEOUT))
         elif has_stalled(link, frame, now):
             found.append((link, FRAME_TIMEOUT))

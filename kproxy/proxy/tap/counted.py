@@ -56,6 +56,9 @@ class Total(_FromZero):
     READ_PAUSED_NS_RESPONSE = auto()
     READING_PAUSED_REQUEST = auto()
     READING_PAUSED_RESPONSE = auto()
+    CLIENT_LOGINS_OK = auto()
+    CLIENT_LOGINS_FAILED = auto()
+    CLIENT_LOGINS_REPEATED = auto()
 
 
 GAUGES = frozenset(
@@ -96,6 +99,8 @@ class CloseCause(_FromZero):
     PROXY_PROTOCOL = auto()
     WORKER_DIED = auto()
     MEMORY = auto()
+    AUTHENTICATION_FAILED = auto()
+    SESSION_EXPIRED = auto()
 
 
 class Phase(_FromZero):

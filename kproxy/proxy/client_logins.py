@@ -1,0 +1,287 @@
+"""ClientLogins: clients log in to kproxy, before anything of theirs reaches a broker (kproxy.authentication has the rules).
+
+LinkOpener calls `authenticate` after TLS with the client and before it connects to the broker. Exactly the frames of the login
+are read from the client; what follows them stays in the socket, or in OpenSSL, for the lanes. Later FilterDispatch gives
+SaslHandshake and SaslAuthenticate requests to `authenticate_again` (KIP-368); lanes refuse all other requests once a session has
+ended.
+
+ApiVersions is answered before the login, as clients choose their versions by it: with the versions of the broker that the client
+is about to reach, narrowed by the filters. kproxy asks the broker for them itself, over a connection of its own, once in
+VERSIONS_S.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+from kproxy.authentication.mechanisms import LoginFailed, Mechanism, Plain, Scram
+from kproxy.authentication.principal import Principal
+from kproxy.authentication.states import ClientLogin, Mechanisms, State
+from kproxy.authentication.users import Users
+from kproxy.config import Authentication, Cluster
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
+from kproxy.filters.narrow_api_versions import is_known, refused_version
+from kproxy.output.escaping import printable
+from kproxy.protocol import ApiKey, Direction, RequestHeader, request_message
+from kproxy.protocol.constants import SIZE_FIELD
+from kproxy.proxy.broker_client import explain_foreign_protocol
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.logs import log
+from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counters import Counters
+
+STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection
+VERSIONS_S = 60.0  # so long the versions of a broker are used before it is asked again
+MOST_VERSIONS = 1_024  # answers of brokers that are kept
+LARGEST_TOKEN = 131_072  # bytes, of OAUTHBEARER
+BEYOND_TOKEN = 4_096  # bytes of a frame around its token, and all of a frame without one
+RECORD = 16_384  # bytes read from a TLS connection at a time
+HASHES_AT_A_TIME = 2  # of PLAIN passwords; each takes 16 MB
+NS = 1_000_000_000
+LONGEST_NAME = 200  # characters in the log
+SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
+LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTICATE))
+
+AskVersions = Callable[[tuple[str, int] | None, int], Awaitable[bytes]]  # target, version -> body of the response
+Narrow = Callable[[ConnectionFacts, RequestFacts, bytes], Outcome | Awaitable[Outcome]]
+
+
+class ClientRefused(Exception):
+    """The client is not let in: *cause* is counted, the text is logged."""
+
+    def __init__(self, cause: CloseCause, why: str) -> None:
+        super().__init__(why)
+        self.cause = cause
+
+
+class ClientStream:
+    """Reads exactly as many bytes from a client as are asked for, and writes; plain or TLS.
+
+    Args:
+        connected: non-blocking; stays the caller's.
+        tls: what a handshake has left: the SSLObject, and its buffers of received bytes and of bytes to send.
+    """
+
+    def __init__(
+        self, connected: socket.socket, tls: tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO] | None = None
+    ) -> None:
+        self._connected = connected
+        self._tls = tls
+
+    async def read(self, size: int) -> bytes:
+        """Return the next *size* bytes. Raises EOFError if the client ends before, or OSError."""
+        received = bytearray()
+        while len(received) < size:
+            data = await self._receive(size - len(received))
+            if not data:
+                raise EOFError("the client left before it had logged in")
+            received += data
+        return bytes(received)
+
+    async def write(self, data: bytes) -> None:
+        """Send *data*. Raises OSError."""
+        if self._tls is not None:
+            self._tls[0].write(data)
+            data = self._tls[2].read()
+        await asyncio.get_running_loop().sock_sendall(self._connected, data)
+
+    async def _receive(self, most: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            return await loop.sock_recv(self._connected, most)
+        side, incoming, outgoing = self._tls
+        while True:
+            try:
+                return side.read(most)
+            except ssl.SSLWantReadError:
+                if outgoing.pending:  # the answer to a key update
+                    await loop.sock_sendall(self._connected, outgoing.read())
+                data = await loop.sock_recv(self._connected, RECORD)
+                if not data:
+                    return b""
+                incoming.write(data)
+            except ssl.SSLZeroReturnError:
+                return b""
+
+
+class ClientLogins:
+    """The logins of clients at one virtual cluster, in one worker, under one configuration.
+
+    Raises UsageError if a file cannot be used.
+
+    Args:
+        cluster: its ``authentication`` is set.
+        unauthenticated_frame_size: limits.unauthenticated_frame_size.
+        counters: of the worker.
+        ask_versions: asks a broker for its versions; target None: any bootstrap broker.
+        narrow: runs a response through the filters.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        unauthenticated_frame_size: int,
+        counters: Counters,
+        ask_versions: AskVersions,
+        narrow: Narrow,
+    ) -> None:
+        assert cluster.authentication is not None
+        self._settings: Authentication = cluster.authentication
+        self._name = cluster.name
+        self._largest_frame = unauthenticated_frame_size
+        self._counters = counters
+        self._ask_versions = ask_versions
+        self._narrow = narrow
+        self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
+        self._threads: ThreadPoolExecutor | None = None
+        self._users: Users | None = None
+        self._read_files()
+
+    def _read_files(self) -> None:
+        if self._settings.users is not None:
+            self._users = Users(Path(self._settings.users))
+
+    def reload(self) -> None:
+        """Read the files again. Raises UsageError; then those read before stay in use."""
+        self._read_files()
+
+    def close(self) -> None:
+        """End the threads that check passwords."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def authenticate(
+        self, link: Link, stream: ClientStream, known: ConnectionFacts, target: tuple[str, int] | None
+    ) -> Principal:
+        """Receive the client's login and answer it. Raises ClientRefused, EOFError, OSError, UpstreamError."""
+        login = ClientLogin(
+            self._mechanisms(), partial(self._versions, known, target), round(self._settings.session * 1_000)
+        )
+        while login.state is not State.AUTHENTICATED:
+            frame = await self._read_frame(stream, login)
+            began = time.monotonic()
+            answer = await login.receive(frame)
+            if answer.failure is not None:
+                await self._fail(known, login, answer.failure, began)
+                with contextlib.suppress(OSError):
+                    await stream.write(answer.frame)
+                raise ClientRefused(CloseCause.AUTHENTICATION_FAILED, answer.failure.why)
+            await stream.write(answer.frame)
+        assert login.principal is not None
+        self._accept(link, known, login.principal)
+        known.state[STATE] = login
+        self._counters.add(Total.CLIENT_LOGINS_OK)
+        return login.principal
+
+    def is_login(self, link: Link, frame: bytes) -> bool:
+        """Return whether a request on an open connection is one of a re-authentication."""
+        return link.is_authenticated and frame[SIZE_FIELD : SIZE_FIELD + 2] in LOGIN_APIS
+
+    async def authenticate_again(self, link: Link, known: ConnectionFacts, frame: bytes) -> Outcome:
+        """Answer a request of a re-authentication. If it fails, the connection is closed after the answer."""
+        login: ClientLogin = known.state[STATE]
+        login.use_mechanisms(self._mechanisms())
+        began = time.monotonic()
+        answer = await login.receive(frame)
+        if answer.failure is not None:
+            await self._fail(known, login, answer.failure, began)
+            if not answer.frame:
+                return Close("a re-authentication failed")
+            asyncio.get_running_loop().call_soon(link.drain)
+        elif login.state is State.AUTHENTICATED and login.principal is not None:
+            self._accept(link, known, login.principal)
+            self._counters.add(Total.CLIENT_LOGINS_REPEATED)
+        return Answer(answer.frame)
+
+    def _accept(self, link: Link, known: ConnectionFacts, principal: Principal) -> None:
+        """Note who the client is, and when its session ends."""
+        known.principal, known.mechanism = principal.name, principal.mechanism
+        link.is_authenticated = True
+        link.session_ends_at = time.monotonic_ns() + principal.lifetime_ms * NS // 1_000 if principal.lifetime_ms else 0
+
+    async def _read_frame(self, stream: ClientStream, login: ClientLogin) -> bytes:
+        """Read one frame; its size is checked before any of it is read."""
+        start = await stream.read(SIZE_FIELD)
+        size = int.from_bytes(start, "big", signed=True)
+        limit = BEYOND_TOKEN + (LARGEST_TOKEN if login.mechanism == "OAUTHBEARER" else BEYOND_TOKEN)
+        if not 0 <= size <= min(limit, self._largest_frame):
+            foreign = explain_foreign_protocol(start, Direction.REQUEST)
+            if foreign:
+                raise ClientRefused(CloseCause.NOT_KAFKA, foreign)
+            raise ClientRefused(CloseCause.BAD_FRAME, f"a frame of {size} bytes before authentication")
+        return start + await stream.read(size)
+
+    async def _fail(self, known: ConnectionFacts, login: ClientLogin, failure: LoginFailed, began: float) -> None:
+        """Log and count a failure; return at a fixed time after the client's frame came, whatever took how long."""
+        self._counters.add(Total.CLIENT_LOGINS_FAILED)
+        log(
+            "warning",
+            "a login failed",
+            cluster=self._name,
+            connection=known.number,
+            client=known.client,
+            principal=printable(failure.user, LONGEST_NAME) or None,
+            mechanism=login.mechanism or None,
+            reason=failure.why,
+        )
+        await asyncio.sleep(max(0.0, began + self._settings.failure_delay - time.monotonic()))
+
+    def _mechanisms(self) -> Mechanisms:
+        """Return what makes a login of each mechanism that is offered."""
+        users = self._users
+        made: dict[str, Callable[[], Mechanism]] = {}
+        for name in self._settings.mechanisms:
+            if users is not None:
+                made[name] = partial(Plain, users, self._in_thread) if name == "PLAIN" else partial(Scram, users, name)
+        return made
+
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(HASHES_AT_A_TIME, "passwords")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    # ApiVersions
+
+    async def _versions(
+        self, known: ConnectionFacts, target: tuple[str, int] | None, header: RequestHeader, frame: bytes
+    ) -> bytes:
+        """Return the response to ApiVersions, as the client would get it behind the filters."""
+        version = header.api_version
+        empty = pack(">ii", 4, header.correlation_id)
+        if not is_known(ApiKey.API_VERSIONS, version):
+            return refused_version(empty)
+        message = request_message(ApiKey.API_VERSIONS)
+        assert message is not None
+        body = message.decode(version, frame[SIZE_FIELD + header.size :])
+        if version >= SOFTWARE_FROM:
+            asked: Any = body
+            known.software = asked.client_software_name[:LONGEST_NAME], asked.client_software_version[:LONGEST_NAME]
+        answer = await self._versions_of(target, version)
+        whole = pack(">ii", 4 + len(answer), header.correlation_id) + answer
+        outcome = self._narrow(known, RequestFacts(ApiKey.API_VERSIONS, version, header.correlation_id), whole)
+        if isinstance(outcome, Awaitable):
+            outcome = await outcome
+        if not isinstance(outcome, Send):
+            raise LoginFailed("a filter refuses the response to ApiVersions")
+        return outcome.frame
+
+    async def _versions_of(self, target: tuple[str, int] | None, version: int) -> bytes:
+        """Return the body of a broker's ApiVersions response, the broker's or as it is remembered."""
+        now = time.monotonic()
+        at, answer = self._answers.get((target, version), (0.0, b""))
+        if not answer or now > at + VERSIONS_S:
+            answer = await self._ask_versions(target, version)
+            self._answers[target, version] = now, answer
+            self._answers.move_to_end((target, version))
+            if len(self._answers) > MOST_VERSIONS:
+                self._answers.popitem(last=False)
+        return answer
