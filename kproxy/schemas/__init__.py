@@ -12,6 +12,9 @@ The way of a value, from its bytes to what people and programs see:
                   viewers are made, for decode, the decoded log, the page and ``kproxy.read``
     settings.py   SchemaSources: what a person names, as plain values
 
+``schemas.compiled(schema).problems(value)`` says what a value that could be read breaks of its JSON Schema, for the filter
+``validate``; viewers show it, too.
+
 A Schema is a text and never changes; the store owns all of them and what is compiled from them, at most MOST_SCHEMAS. Nothing
 here knows sessions or exchanges.
 

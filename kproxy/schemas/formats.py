@@ -38,6 +38,12 @@ class Compiled(Protocol):
             indexes: which message of a .proto file; None: not said.
         """
 
+    is_bounded = True  # False: ``problems`` may take long for a value that was made for it
+
+    def problems(self, value: object) -> list[str]:
+        """Return what a value that could be read breaks of its schema, without contents; at most some. Raises SchemaError."""
+        return []
+
     def kinds(self) -> dict[str, str]:
         """Return the types in SQL of fields at the top that JSON has no type for: decimals, times, UUIDs."""
         return {}

@@ -35,8 +35,8 @@ class SchemaViewer:
     """Shows what a schema describes.
 
     ``framing`` (null: none, the topic's schema was given), ``id``, and what is known of the schema: ``subject``, ``version``,
-    ``type``. Then ``value``, in which fields named like a secret are withheld; or ``problem`` says why there is none, and the
-    payload is ``json`` or ``hex``.
+    ``type``. Then ``value``, in which fields named like a secret are withheld. ``problem`` says what a value breaks of its JSON
+    Schema, or why there is no value: then the payload is ``json`` or ``hex``.
     """
 
     name = "schema"
@@ -81,13 +81,16 @@ class SchemaViewer:
             indexes, start = None, 0
             if framed is not None and framed.has_indexes and schema.type == "PROTOBUF":
                 indexes, start = message_indexes(payload)
-            value = without_secrets(compiled.read(payload[start:], indexes))
+            read = compiled.read(payload[start:], indexes)
+            value = without_secrets(read)
+            broken = compiled.problems(read) if compiled.is_bounded else []
         except (KproxyError, ValueError, RecursionError) as error:
             problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
             self._count(framed, schema, content, problem)
             return {**shown, "problem": problem, **_undescribed(payload, content)}
-        self._count(framed, schema, content, None)
-        return {**shown, "value": value}
+        problem = f"the value is not valid: {'; '.join(broken)}" if broken else None
+        self._count(framed, schema, content, problem)
+        return {**shown, "value": value, **({"problem": problem} if broken else {})}
 
     def _count(self, framed: Framed | None, schema: Schema | None, content: Content, problem: str | None) -> None:
         number = framed.id if framed is not None else None if schema is None else schema.id
