@@ -28,15 +28,17 @@ kproxy.analyses.library finds the files.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from kproxy.analyses.report.templates import TemplateError, check_template
-from kproxy.config.convert import Conversion, Place, read_tree
 from kproxy.config.structs import Struct
 from kproxy.errors import ConfigError, Mistake, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from kproxy.config.convert import Place
 
 Severity: TypeAlias = Literal["info", "notice", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "notice", "warning", "critical")  # in ascending order
@@ -295,7 +297,9 @@ def mistake(path: str, line: int, column: int, message: str) -> ConfigError:
     return ConfigError([Mistake(line, column, "", message)], path)
 
 
-def _read(path: Path, kind: Any) -> tuple[Any, str, dict[str, Place]]:
+def _read(path: Path, kind: Any) -> tuple[Any, str, dict[str, "Place"]]:
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - YAML; the built-in files were read before
+
     text = _text(path)
     comment = COMMENT.match(text)
     if comment is None:

@@ -314,7 +314,7 @@ class Database:
         result = self._connection.execute(query, {name: _literal(value) for name, value in values.items()})
         names = [column[0] for column in result.description]
         columns = list(zip(*result.fetchall(), strict=True)) or [()] * len(names)
-        return pa.table(dict(zip(names, columns, strict=True)))
+        return pa.table(dict(zip(names, map(_arrow_array, columns), strict=True)))
 
     def _with_more_memory(self, run: Callable[[], Result]) -> Result:
         """Call *run*. If it runs out of memory, call it again with more, and restore the limit afterwards."""
@@ -421,6 +421,17 @@ def _no_room(directory: Path, cause: str) -> str:
         f"{directory}: {cause[:1].lower()}{cause[1:]}: the tables of the sources are kept there meanwhile; "
         "set TMPDIR to a directory with more room"
     )
+
+
+def _arrow_array(values: tuple[Any, ...]) -> "pyarrow.Array":
+    """The array that pyarrow makes of the values; to find out their type it looks for dateutil, for a tenth of a millisecond."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    kinds = {type(value) for value in values} - {type(None)}
+    if not kinds:
+        return pa.nulls(len(values))
+    plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    return pa.array(values, plain.get(kinds.pop()) if len(kinds) == 1 else None)
 
 
 def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":

@@ -6,19 +6,27 @@
 
 A user's folder has the same layout (``views`` and ``findings`` in it are optional). A file with the id of an earlier one
 replaces it: users' folders replace built-in analyses, and later folders replace earlier ones.
+
+The built-in files are kept as they were read, in the user's folder for caches: reading them takes a tenth of a second.
 """
 
 import functools
+import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import MsgspecError, msgpack
 from msgspec.structs import replace
 
+from kproxy.analyses import analysis as reading
 from kproxy.analyses.analysis import Analysis, View, mistake, read_analysis, read_view
 from kproxy.analyses.dialect import in_duckdbs, tables_in
 from kproxy.analyses.facts import FACTS_TABLES
+from kproxy.config.structs import Struct
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.tables.contracts import TABLES
 
@@ -32,7 +40,7 @@ DEFINED = re.compile(r"\b([a-z]\w*)\s+AS\s+(?:MATERIALIZED\s+)?\(\s*(?:SELECT|WI
 
 def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:
     """All analyses by id, in the order of their ids. Raises ConfigError for a file with mistakes, UsageError for a folder."""
-    analyses = dict(_built_in())
+    analyses = dict(_built_in().analyses)
     for folder in map(Path, folders):
         own = {name: _in_duckdbs(one) for name, one in _read_folder(folder)}
         analyses |= own
@@ -44,7 +52,7 @@ def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:
 
 def load_views(folders: Iterable[Path | str] = ()) -> dict[str, View]:
     """All views by name. Raises as ``load`` does."""
-    views = dict(_built_in_views())
+    views = dict(_built_in().views)
     for folder in map(Path, folders):
         _check_folder(folder)
         views |= {path.stem: _in_duckdbs(read_view(path)) for path in _files(folder / "views")}
@@ -151,11 +159,43 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-@functools.cache
-def _built_in() -> dict[str, Analysis]:
-    return dict(_read_folder(BUILT_IN / "sql"))
+class BuiltIn(Struct, frozen=True):
+    """The built-in files. ``digest`` is that of their bytes and of the code that reads them."""
+
+    digest: bytes
+    analyses: dict[str, Analysis]
+    views: dict[str, View]
 
 
 @functools.cache
-def _built_in_views() -> dict[str, View]:
-    return {path.stem: read_view(path) for path in _files(BUILT_IN / "views")}
+def _built_in() -> BuiltIn:
+    digest = _digest()
+    with suppress(OSError, RuntimeError, MsgspecError):  # there may be no home
+        kept = msgpack.decode(_kept_in().read_bytes(), type=BuiltIn)
+        if kept.digest == digest:
+            return kept
+    views = {path.stem: read_view(path) for path in _files(BUILT_IN / "views")}
+    made = BuiltIn(digest=digest, analyses=dict(_read_folder(BUILT_IN / "sql")), views=views)
+    with suppress(OSError, RuntimeError):
+        _keep(made)
+    return made
+
+
+def _kept_in() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kproxy", "analyses.msgpack")
+
+
+def _digest() -> bytes:
+    total = hashlib.blake2b()
+    for path in (Path(reading.__file__), *sorted(BUILT_IN.rglob("*.sql"))):
+        total.update(str(path).encode() + path.read_bytes())
+    return total.digest()
+
+
+def _keep(made: BuiltIn) -> None:
+    """Write the file as a whole, or not at all: several processes may do so."""
+    path = _kept_in()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_bytes(msgpack.encode(made))
+    unfinished.replace(path)

@@ -40,6 +40,7 @@ sampled: Members that joined or left, and so the cause of a rebalance, may be in
 verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.
 order: 20
+only_if: FROM group_events
 */
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed

@@ -21,6 +21,7 @@ parameters:
   min_requests: {default: 1, meaning: "Client ids with fewer requests are not listed."}
 verdict: "{rows:default client id/default client ids} in use. Most: {shown_client_id}, {requests:request/requests} from {addresses:address/addresses}. Set client.id to the application's name."
 order: 60
+only_if: FROM (SELECT DISTINCT client_id FROM exchanges WHERE api_key IS NOT NULL) WHERE regexp_matches(coalesce(client_id, ''), $default_ids)
 frame:
   group_by: [client_id]
   values:

@@ -26,7 +26,14 @@ parameters:
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
 verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} worked again after {needed_ms:ms}; what it never did again: {stopped}. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
 order: 11
-only_if: FROM exchanges WHERE response_at IS NOT NULL AND api_key NOT IN (3, 17, 18, 36) HAVING count(DISTINCT connection_id) > 1
+only_if: >-
+  FROM (
+    SELECT connection_id FROM connections WHERE closed_by = 'broker'
+    UNION ALL
+    SELECT connection_id FROM exchanges
+    WHERE expects_response AND epoch_us(request_at) + coalesce(max_wait_ms, 0) * 1000 + $min_seconds * 1000000 <= coalesce(
+      epoch_us(response_at), (SELECT max(epoch_us(last_seen_at)) FROM connections))
+  ) HAVING count(DISTINCT connection_id) > 1
 frame:
   group_by: [client_id, client_address, cluster, broker, how, went_us]
   values:

@@ -23,7 +23,10 @@ parameters:
 sampled: A commit of the group may be among the exchanges that are missing.
 verdict: "{count group_id:group/groups} without a commit. Most: {client_id} at {client_address} fetched {records:,} records for {group_id} in {seconds:,} s. A restart begins anew: turn auto commit on, or commit in the application."
 order: 27
-only_if: FROM group_events WHERE event IN ('join', 'sync', 'heartbeat')
+only_if: >-
+  FROM exchanges WHERE api_key = 1 AND EXISTS (SELECT 1 FROM group_events WHERE event IN ('join', 'sync', 'heartbeat'))
+  HAVING coalesce(sum(records), 0) >= $min_records
+    AND epoch_us(max(coalesce(request_at, response_at))) - epoch_us(min(coalesce(request_at, response_at))) >= $min_seconds * 1000000
 frame:
   group_by: [client_id, client_address, cluster, group_id]
   pause: pause_seconds

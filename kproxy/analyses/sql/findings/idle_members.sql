@@ -22,7 +22,7 @@ parameters:
 sampled: A later assignment may be among the exchanges that are missing.
 verdict: "{rows:group/groups} with more members than partitions. Most: {group_id}, where {idle:,} of {members:,} members have none. Add partitions, or run fewer members."
 order: 50
-only_if: FROM group_events WHERE event = 'assign'
+only_if: FROM group_events WHERE event = 'assign' HAVING count(CASE WHEN len(assignment) = 0 THEN 1 END) >= $min_idle
 frame:
   group_by: [cluster, group_key, group_id, generation]
   values:

@@ -27,7 +27,10 @@ parameters:
 sampled: A member that was away for long may have asked in between, in an exchange that is missing.
 verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
 order: 20
-only_if: FROM group_events WHERE event = 'leave'
+only_if: >-
+  FROM group_events AS l WHERE event = 'leave' AND (lower(reason) LIKE '%poll%' OR EXISTS (
+    SELECT 1 FROM group_events AS j
+    WHERE j.event = 'join' AND j.connection_id = l.connection_id AND j.group_id = l.group_id AND j.seen_at > l.seen_at))
 frame:
   derived:
     evidence: CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END

@@ -26,7 +26,9 @@ parameters:
 sampled: That a member changed its subscription, or left, may be in an exchange that is missing.
 verdict: "{rows:group/groups} whose members read different topics. Longest: {group_id}, where {client_id} reads {topics} and {other_client_id} reads {other_topics}, for {seconds:,} s. Give each application its own group.id."
 order: 26
-only_if: FROM group_events WHERE len(subscribed_topics) > 0
+only_if: >-
+  FROM group_events WHERE event IN ('join', 'heartbeat') AND len(subscribed_topics) > 0
+  GROUP BY group_id HAVING count(DISTINCT list_sort(subscribed_topics)) > 1
 frame:
   derived:
     seconds: together_us // 1000000

@@ -38,7 +38,13 @@ parameters:
 sampled: What these connections did after the login may be among the exchanges that are missing.
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
 order: 20
-only_if: FROM connections HAVING count(*) >= $min_certain_connections
+only_if: >-
+  FROM connections AS c
+  WHERE closed <> 'end of capture' AND epoch_us(last_seen_at) - epoch_us(first_seen_at) <= $max_seconds * 1000000
+    AND (responses > 0 OR closed_by = 'broker' OR not_kafka = 'tls') AND connection_id NOT IN (
+      SELECT connection_id FROM exchanges
+      WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36))
+  HAVING count(*) >= least($min_certain_connections, $min_connections)
 frame:
   group_by: [client_id, client_address, broker, cause]
   values:
