@@ -20,6 +20,7 @@
                             sessions were opened under the rules in use, and what they fetch
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
     mask.py                 built in: hides fields of records from those that fetch them
+    validate.py             built in: refuses, marks or reports records that their schemas do not describe
     json_masks.pyx          hides the values at some paths in JSON
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
     bounded_set.py          one process's part of a set that the filters of a cluster share in all workers

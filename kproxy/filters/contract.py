@@ -11,6 +11,7 @@ from msgspec import Struct
 from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
+from kproxy.schemas.store import Schemas
 from kproxy.session import Direction as Direction  # noqa: PLC0414 - filters import it from here
 
 Result = TypeVar("Result")
@@ -186,6 +187,11 @@ class Runtime(Protocol):
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
         """Return the way to a collector; call it in ``on_start``. What becomes of each message is counted, as shared counts
         of the event "forwarded": exported, dropped, failed. Raises UsageError if the endpoint cannot be used.
+        """
+
+    def schemas(self) -> Schemas:
+        """Return the sources of schemas of the configuration. They never wait: what a registry has to be asked for is None now,
+        and ``Schemas.is_asked`` until it has answered. Raises UsageError if they cannot be used.
         """
 
     def in_thread(self, function: Callable[[], Result]) -> Awaitable[Result]:

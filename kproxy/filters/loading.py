@@ -27,6 +27,7 @@ BUILT_IN = {
     "telemetry": "kproxy.filters.telemetry:Telemetry",
     "throttle": "kproxy.filters.throttle:Throttle",
     "topic_prefix": "kproxy.filters.topic_prefix:TopicPrefix",
+    "validate": "kproxy.filters.validate:Validate",
 }  # as pyproject.toml registers them
 MODES_THAT_REWRITE = ("port", "sni")
 

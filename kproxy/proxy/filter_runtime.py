@@ -16,6 +16,8 @@ from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, JournalState, Message
 from kproxy.proxy.otlp.exporter import Exporters
 from kproxy.proxy.shared_state import CALLS, FAULTS, SPENT_NS, SharedCounts, SharedSets
+from kproxy.schemas.settings import SchemaSources
+from kproxy.schemas.store import Schemas
 
 if TYPE_CHECKING:
     from kproxy.proxy.journal import FileJournal
@@ -96,6 +98,8 @@ class FilterRuntime:
         self._exporters = exporters or Exporters()
         self._counts = counts
         self._send = send
+        self._sources = SchemaSources()
+        self._schemas: Schemas | None = None
         self._sets = sets or SharedSets(cluster, lambda message: None)
 
     def now(self) -> float:
@@ -164,6 +168,16 @@ class FilterRuntime:
             self.shared_count(filter_name, "forwarded", outcome).add(messages)
 
         return self._exporters.use(self.cluster, endpoint, report=report, count=count)
+
+    def schemas(self) -> Schemas:
+        if self._schemas is None:
+            self._schemas = self._sources.open(wait_s=0.0)
+        return self._schemas
+
+    def use_schemas(self, sources: SchemaSources) -> None:
+        """Use these sources from now on; what is known of the same ones is kept."""
+        if sources != self._sources:
+            self._sources, self._schemas = sources, None
 
     def in_thread(self, function: Callable[[], Result]) -> Awaitable[Result]:
         return in_codec_thread(function)

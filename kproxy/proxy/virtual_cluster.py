@@ -131,6 +131,7 @@ class VirtualCluster:
 
     def configure(self, cluster: Cluster, config: Config, reload_filters: bool = False) -> None:
         """Use a configuration from now on; open links keep their limits. Raises UsageError, and then nothing has changed."""
+        self._runtime.use_schemas(config.schemas)
         breakpoints = self._make_breakpoints(config)
         chain = self._load_chain(cluster, config, reload_filters, breakpoints)
         opener = LinkOpener(

@@ -38,7 +38,10 @@ class Compiled(Protocol):
             indexes: which message of a .proto file; None: not said.
         """
 
-    is_bounded = True  # False: ``problems`` may take long for a value that was made for it
+    @property
+    def is_bounded(self) -> bool:
+        """Return False if ``problems`` may take long for a value that was made for it."""
+        return True
 
     def problems(self, value: object) -> list[str]:
         """Return what a value that could be read breaks of its schema, without contents; at most some. Raises SchemaError."""

@@ -105,6 +105,12 @@ def _glue(data: bytes) -> Framed | None:
     return Framed(Framing.GLUE, str(UUID(bytes=data[2:GLUE])), payload)
 
 
+def schema_headers(part: str) -> tuple[bytes, ...]:
+    """Return the names, in lower case, of the headers in which a schema may be named."""
+    own = (f"__{part}_schema_id", f"apicurio.{part}.globalid", f"apicurio.{part}.contentid")
+    return tuple(name.encode() for name in (*own, *(["content-type"] if part == "value" else [])))
+
+
 def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
     for name, value in headers:
         if not value:

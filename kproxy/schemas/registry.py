@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from kproxy.errors import UsageError
 from kproxy.schemas.formats import MOST_TEXT, require
 from kproxy.schemas.settings import WAIT_S, RegistryOptions
-from kproxy.schemas.store import MOST_MISSING, MOST_SCHEMAS, Id, Schema, schema_of
+from kproxy.schemas.store import MOST_MISSING, MOST_SCHEMAS, MOST_SUBJECTS, Id, Schema, schema_of
 
 MOST_ANSWER = 2 * MOST_TEXT
 TIMEOUT_S = 3.0  # to connect, and between two bytes
@@ -140,16 +140,20 @@ class Registry:
         fields = self._get(path)
         if fields is None:
             return None
-        schema_of(fields)  # it is one: only then ask for its name
-        named = self._named(path) if schema_id is not None and not fields.get("subject") else {}
+        schema_of(fields)  # it is one: only then ask for its names
+        named = {} if schema_id is None else self._named(path)
         known = {} if schema_id is None else {"id": schema_id}
-        return schema_of({**fields, **named}, source=self.name, **known)
+        subjects = tuple(named.pop("subjects", ()))
+        return schema_of({**fields, **named}, source=self.name, subjects=subjects, **known)
 
     def _named(self, path: Resource) -> dict[str, Any]:
-        """Return the subject and version of an id; of several the first."""
+        """Return the subject and version of an id, of several the first, and all its subjects."""
         answer = self._get((*path, "versions"))
-        first: Any = answer[0] if isinstance(answer, list) and answer else {}
-        return {name: first[name] for name in ("subject", "version") if name in first}
+        rows: list[Any] = answer[:MOST_SUBJECTS] if isinstance(answer, list) else []
+        if not rows:
+            return {}
+        known = {name: rows[0][name] for name in ("subject", "version") if name in rows[0]}
+        return {**known, "subjects": [str(row["subject"]) for row in rows if "subject" in row]}
 
     def _get(self, path: Resource) -> Any:
         """Return the JSON of a resource; None if there is none. Raises HTTPError, ValueError."""

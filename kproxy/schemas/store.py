@@ -4,15 +4,17 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kproxy.errors import KproxyError
 from kproxy.schemas.formats import Compiled, SchemaError, SchemaType, compile_schema
+from kproxy.schemas.framings import Framed, message_indexes
 
 MOST_SCHEMAS = 10_000
 MOST_REFERENCES = 256  # of a schema, with those of its references
 MOST_MISSING = 10_000
+MOST_SUBJECTS = 1_000  # of a schema
 Id = int | str
 
 
@@ -40,6 +42,11 @@ class Schema:
     version: int | None = None
     references: tuple[Reference, ...] = ()
     source: str | None = None  # the registry whose subjects its references are
+    subjects: tuple[str, ...] = ()  # all under which it is registered, as far as a source says
+
+    def is_of(self, subject: str) -> bool:
+        """Return whether it is registered under a subject, or under none that is known."""
+        return self.subject is None or subject == self.subject or subject in self.subjects
 
 
 class Source(Protocol):
@@ -94,7 +101,7 @@ class Collection:
         if len(self.ids) >= MOST_SCHEMAS or len(self.subjects) >= MOST_SCHEMAS:
             return
         if schema.id is not None:
-            self.ids[schema.id] = schema
+            self.ids[schema.id] = _with_subjects_of(schema, self.ids.get(schema.id))
         if schema.subject is not None:
             self.subjects.setdefault(schema.subject, {})[schema.version or 0] = schema
 
@@ -110,6 +117,14 @@ class Collection:
         """Return a version of a subject, the newest for None."""
         versions = self.subjects.get(subject, {})
         return versions.get(version) if version is not None else versions[max(versions)] if versions else None
+
+
+def _with_subjects_of(schema: Schema, before: Schema | None) -> Schema:
+    """Return a schema with the subjects under which another row of its source had the same id."""
+    if before is None or len(before.subjects) >= MOST_SUBJECTS:
+        return schema
+    names = {*before.subjects, *(name for name in (before.subject, schema.subject) if name is not None)}
+    return replace(schema, subjects=tuple(sorted(names)))
 
 
 class Schemas:
@@ -174,6 +189,25 @@ class Schemas:
         if isinstance(known, KproxyError):
             raise known
         return known
+
+    def read(self, schema: Schema, framed: Framed | None, payload: bytes) -> tuple[object, list[str]]:
+        """Return the value of a payload, and what it breaks of its schema.
+
+        Raises SchemaError if the payload is not what the schema describes, and what ``compiled`` raises.
+        """
+        compiled = self.compiled(schema)
+        indexes, start = None, 0
+        if framed is not None and framed.has_indexes and schema.type == SchemaType.PROTOBUF:
+            try:
+                indexes, start = message_indexes(payload)
+            except ValueError as error:
+                raise SchemaError(str(error)) from error
+        value = compiled.read(payload[start:], indexes)
+        return value, compiled.problems(value) if compiled.is_bounded else []
+
+    def is_compiled(self, schema: Schema) -> bool:
+        """Return whether ``compiled`` answers at once: to compile a schema may take seconds."""
+        return schema in self._compiled
 
     def needed(self, schema: Schema) -> list[Schema]:
         """Return the schemas that a schema refers to, as far as sources have them."""

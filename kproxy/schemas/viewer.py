@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
-from kproxy.schemas.framings import Framed, find_framing, message_indexes
+from kproxy.schemas.framings import Framed, find_framing
 from kproxy.schemas.store import Schema, Schemas
 
 UNKNOWN = "no schema with this id is known"
@@ -77,17 +77,12 @@ class SchemaViewer:
             shown["id"] = framed.id if framed is not None else schema.id
         shown |= {"subject": schema.subject, "version": schema.version, "type": schema.type}
         try:
-            compiled = self.schemas.compiled(schema)
-            indexes, start = None, 0
-            if framed is not None and framed.has_indexes and schema.type == "PROTOBUF":
-                indexes, start = message_indexes(payload)
-            read = compiled.read(payload[start:], indexes)
+            read, broken = self.schemas.read(schema, framed, payload)
             value = without_secrets(read)
-            broken = compiled.problems(read) if compiled.is_bounded else []
         except (KproxyError, ValueError, RecursionError) as error:
-            problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
-            self._count(framed, schema, content, problem)
-            return {**shown, "problem": problem, **_undescribed(payload, content)}
+            why = str(error) or f"a value of more than {MOST_DEPTH} levels"
+            self._count(framed, schema, content, why)
+            return {**shown, "problem": why, **_undescribed(payload, content)}
         problem = f"the value is not valid: {'; '.join(broken)}" if broken else None
         self._count(framed, schema, content, problem)
         return {**shown, "value": value, **({"problem": problem} if broken else {})}

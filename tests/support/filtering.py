@@ -21,6 +21,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.protocol import MessageStruct, message, response_header_version
 from kproxy.protocol.structs import struct_types
+from kproxy.schemas.store import Schemas
 from tests.support.frames import frame, request
 
 Judge = Callable[[Any], Any]
@@ -128,6 +129,10 @@ class GivenRuntime:
         self.warnings: list[tuple[str, str]] = []
         self.counts: dict[tuple[str, str, str], GivenCount] = {}
         self.times: dict[str, GivenTimes] = {}
+        self.given_schemas = Schemas()
+
+    def schemas(self) -> Schemas:
+        return self.given_schemas
 
     def now(self) -> float:
         return self.at

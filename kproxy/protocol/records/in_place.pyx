@@ -289,6 +289,57 @@ def find_headers(
     return out
 
 
+def find_schema_ids(
+    OpenBatch opened not None, tuple names not None: tuple[bytes, ...], bint keys, Py_ssize_t most,
+) -> tuple[dict[int, int], int]:
+    """Return the ids that values (or keys) of a batch begin with, by Confluent's framing, each with its first record's number.
+
+    The framing is a byte 0 and the id, INT32, above 0. The second result is the number of the first record that has to be looked
+    at otherwise: without this framing, with a header of one of *names* (bytes, lower case), or behind *most* ids; -1: there is
+    none. Null keys and values are skipped. Raises Malformed if the records cannot be read to the end.
+    """
+    cdef Walker w = opened.walker
+    cdef RecordShape shape
+    cdef HeaderShape header
+    cdef Cursor c
+    cdef int32_t _, size
+    cdef const uint8_t *data
+    cdef int64_t number = -1, before = 0, schema_id
+    cdef int status
+    cdef dict ids = {}
+    memset(&shape, 0, sizeof(RecordShape))
+    while True:
+        status = next_record(&w, &shape)
+        if status <= 0:
+            break
+        number += 1
+        data = shape.key if keys else shape.value
+        size = shape.key_size if keys else shape.value_size
+        if size < 0:
+            continue
+        if shape.header_count > 0 and names:
+            begin_headers(&c, &shape)
+            for _ in range(shape.header_count):
+                if read_header(&c, &header) < 0:
+                    break
+                if name_of(&header, names) is not None:
+                    return ids, number
+        if size < 5 or data[0] != 0:
+            return ids, number
+        schema_id = <int64_t>data[1] << 24 | <int64_t>data[2] << 16 | <int64_t>data[3] << 8 | data[4]
+        if schema_id == 0 or schema_id > LONGEST_FIELD:
+            return ids, number
+        if schema_id != before:
+            if schema_id not in ids:
+                if len(ids) >= most:
+                    return ids, number
+                ids[schema_id] = number
+            before = schema_id
+    if status < 0 or opened.error is not None:
+        raise Malformed(opened.error or "the records cannot be read to the end")
+    return ids, -1
+
+
 cdef object name_of(HeaderShape *header, tuple names):
     """Return the one of *names* that a header has, or None."""
     cdef bytes name

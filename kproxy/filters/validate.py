@@ -1,0 +1,424 @@
+"""Validate: records that their schemas do not describe do not get into a topic.
+
+Only Produce requests are held, and responses to those of which a part was refused. The ids that records begin with are collected
+without objects for the records; a batch is taken apart only if a payload has to be read or something is wrong.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
+
+from kproxy.errors import KproxyError, Malformed, UsageError
+from kproxy.filters.contract import (
+    ConnectionFacts,
+    Direction,
+    Filter,
+    Forward,
+    Replace,
+    Reply,
+    Request,
+    RequestFacts,
+    Response,
+    Verdict,
+)
+from kproxy.filters.error_responses import error_response
+from kproxy.filters.large_records import take_long
+from kproxy.filters.options import Options, Seconds, text
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.records import Batch, Record, read_batches
+from kproxy.protocol.records.editing import change_records, read_batch
+from kproxy.protocol.records.in_place import find_schema_ids
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
+from kproxy.protocol.structs import struct_types
+from kproxy.schemas.framings import find_framing, schema_headers
+from kproxy.schemas.store import Id, Schema, Schemas
+
+PATIENCE_S = 60.0  # of a large request, while others have their turns
+LOOK_S = 0.01  # between two looks whether a registry has answered
+MOST_IDS = 100  # of a batch that is not taken apart
+MOST_ERRORS = 100  # records that a response names
+MOST_LOGGED = 1_000
+LONGEST = 200  # characters of a problem
+
+Depth = Literal["id", "payload"]
+
+
+class ValidateRule(Options, frozen=True):
+    """What is asked of the records of some topics."""
+
+    topics: Annotated[
+        Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')
+    ] = ("*",)
+    values: Annotated[
+        Depth | None,
+        text(
+            "How far values are looked at. id: each names a schema that is known, and allowed. payload: it also is what its "
+            "schema describes, and what a JSON Schema demands. null: not at all."
+        ),
+    ] = "id"
+    keys: Annotated[Depth | None, text("The same for keys.")] = None
+    subject: Annotated[
+        str | None,
+        text(
+            'The subject under which a schema has to be registered; {topic} and {part} ("key" or "value") are replaced. '
+            "null: any."
+        ),
+    ] = "{topic}-{part}"
+    without_schema: Annotated[
+        Literal["invalid", "pass"],
+        text("Keys and values that name no schema, of topics without a schema of their own."),
+    ] = "invalid"
+    then: Annotated[
+        Literal["reject", "mark", "report"],
+        text(
+            "What becomes of a batch with an invalid record. reject: INVALID_RECORD for its partition. mark: its invalid "
+            "records get a header. report: nothing; it is counted and logged only."
+        ),
+    ] = "reject"
+    away: Annotated[
+        Literal["pass", "invalid"],
+        text("What records are whose schema cannot be had, as no registry has answered within wait."),
+    ] = "pass"
+
+
+class ValidateOptions(Options, frozen=True):
+    """Options of validate."""
+
+    rules: Annotated[
+        Annotated[tuple[ValidateRule, ...], Meta(min_length=1)],
+        text("The first rule that names a topic applies to it; other topics are not looked at."),
+    ]
+    wait: Annotated[Seconds, text("How long a request waits for schemas that have to be asked for.")] = 2.0
+    header: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=255)],
+        text("The header of marked records; its value is the problem."),
+    ] = "kproxy-invalid"
+
+
+class NeedsTime(Exception):
+    """A registry has to answer, or a schema has to be compiled."""
+
+
+class Problem(NamedTuple):
+    """Why a record is not valid."""
+
+    kind: str  # without anything of the record: for counts and the log
+    sentence: str  # for the client that sent it
+
+
+@dataclass(slots=True)
+class Job:
+    """A partition of a request, and what is found in it."""
+
+    topic: Any
+    partition: Any
+    name: str
+    rule: ValidateRule
+    problems: dict[int, Problem]  # by number of the record in the records field
+    error: int = ErrorCode.INVALID_RECORD
+    unchecked: str | None = None  # why some records passed without a look
+
+
+class Validate(Filter):
+    """Refuse, mark or report records that their schemas do not describe.
+
+    Schemas are those of ``schemas`` in the configuration. The framings of Confluent, Apicurio, AWS Glue and Azure are known
+    (kproxy help schemas). Null keys and values (tombstones) are valid. If a topic has a schema of its own there
+    (``schemas.topics``), its payloads have to fit that one, framed or not.
+
+    Of a request only the partitions with invalid records are refused, with INVALID_RECORD and, from version 8 of Produce on,
+    which records they are (KIP-467); the others go on. A producer that waits for no response (acks=0) hears nothing.
+
+    Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
+    are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
+    What was found is counted at /metrics and /filters of the admin port, by kind; the first of each kind, topic and client is
+    logged, without contents.
+    """
+
+    name = "validate"
+    requests = responses = answers = (ApiKey.PRODUCE,)
+    names_topics = True
+    required = True
+    timeout = PATIENCE_S
+    Options = ValidateOptions
+
+    def __init__(self, options: ValidateOptions) -> None:
+        self.options = options
+        self._rules: dict[str, ValidateRule | None] = {}
+        self._logged: set[tuple[str, str, str | None]] = set()
+        self._schemas = Schemas()
+
+    def on_start(self) -> None:
+        """Open the sources of schemas. Raises UsageError if there are none."""
+        self._schemas = self.runtime.schemas()
+        if (
+            not self._schemas.chosen and len(self._schemas.sources) == 1
+        ):  # that of the traffic, which workers do not read
+            raise UsageError(
+                "validate needs schemas: name a registry, a folder or topics under schemas in the configuration"
+            )
+
+    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
+        """Return whether it is a request, or the response to one of which a part was refused."""
+        return direction == Direction.REQUEST or self.name in request.kept
+
+    def on_request(self, request: Request) -> Verdict | Any:
+        """Look at the records of the topics that have rules."""
+        jobs = list(self._jobs(request.message))
+        if not jobs:
+            return Forward()
+        if not take_long([job.partition.records for job in jobs]):
+            try:
+                for job in jobs:
+                    self._look(job, has_time=False)
+                return self._verdict(request, jobs)
+            except NeedsTime:
+                pass
+        return self._later(request, jobs)
+
+    async def _later(self, request: Request, jobs: list[Job]) -> Verdict:
+        """Look at them in a thread, and wait for registries, while other connections go on."""
+        until = self.runtime.monotonic() + self.options.wait
+        for job in jobs:
+            while True:
+                is_late = self.runtime.monotonic() >= until
+                try:
+                    await self.runtime.in_thread(partial(self._look, job, has_time=True, is_late=is_late))
+                    break
+                except NeedsTime:
+                    await self.runtime.sleep(LOOK_S)
+        return self._verdict(request, jobs)
+
+    def on_response(self, response: Response) -> Verdict:
+        """Add the partitions that were refused to the broker's response."""
+        refused = response.request.kept.pop(self.name, None)
+        if refused is None:
+            return Forward()
+        message: Any = response.message
+        topics = {_name_of(topic): topic for topic in message.responses}
+        for topic in refused.responses:
+            if (known := topics.get(_name_of(topic))) is not None:
+                known.partition_responses.extend(topic.partition_responses)
+            else:
+                message.responses.append(topic)
+        return Replace(message)
+
+    def _jobs(self, message: Any) -> Iterator[Job]:
+        for topic in message.topic_data:
+            name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
+            rule = self.options.rules[0] if name is None else self._rule_of(name)
+            if rule is None:
+                continue
+            for partition in topic.partition_data:
+                if partition.records:
+                    error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.INVALID_RECORD
+                    yield Job(topic, partition, name or "", rule, {}, error)
+
+    def _rule_of(self, topic: str) -> ValidateRule | None:
+        if topic not in self._rules:
+            if len(self._rules) > 10_000:
+                self._rules.clear()
+            rules = (rule for rule in self.options.rules if any(fnmatchcase(topic, one) for one in rule.topics))
+            self._rules[topic] = next(rules, None)
+        return self._rules[topic]
+
+    # What is found
+
+    def _look(self, job: Job, *, has_time: bool, is_late: bool = False) -> None:
+        """Find the invalid records of a partition. Raises NeedsTime."""
+        job.problems.clear()
+        job.unchecked = None
+        if job.error != ErrorCode.INVALID_RECORD:
+            return
+        batches = read_batches(job.partition.records)
+        if batches.tail is not None:
+            job.problems[0] = Problem("unreadable", "the batch cannot be read")
+            return
+        check = _Check(self._schemas, job, has_time, is_late)
+        before = 0
+        for batch in batches:
+            try:
+                before += check.look_at(batch, before)
+            except Malformed as error:
+                job.problems[before] = Problem("unreadable", str(error))
+                return
+
+    def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
+        message: Any = request.message
+        refused, marked = [], False
+        for job in jobs:
+            if job.unchecked is not None:
+                self._note(request, job, "unchecked", job.unchecked)
+            if job.error != ErrorCode.INVALID_RECORD:
+                refused.append(job)
+            elif job.problems:
+                for kind in {problem.kind for problem in job.problems.values()}:
+                    self._note(
+                        request, job, {"reject": "rejected", "mark": "marked"}.get(job.rule.then, "reported"), kind
+                    )
+                if job.rule.then == "reject":
+                    refused.append(job)
+                elif job.rule.then == "mark":
+                    marked |= self._mark(job)
+        if not refused:
+            return Replace(message) if marked else Forward()
+        answer = self._refusal(request, refused)
+        out = {id(job.partition) for job in refused}
+        for topic in message.topic_data:
+            topic.partition_data = [one for one in topic.partition_data if id(one) not in out]
+        message.topic_data = [topic for topic in message.topic_data if topic.partition_data]
+        if not message.topic_data:
+            return Reply(answer)
+        request.kept[self.name] = answer
+        return Replace(message)
+
+    def _refusal(self, request: Request, refused: list[Job]) -> Any:
+        """Return the response with an error for each refused partition."""
+        types = struct_types("ProduceRequest")
+        topics = []
+        for topic in {id(job.topic): job.topic for job in refused}.values():
+            partitions = [
+                types["PartitionProduceData"](index=job.partition.index) for job in refused if job.topic is topic
+            ]
+            named = {name: getattr(topic, name) for name in ("name", "topic_id")}
+            topics.append(types["TopicProduceData"](**named, partition_data=partitions))
+        message: Any = types["ProduceRequest"](topic_data=topics)
+        asked = replace(request, message=message)
+        answer: Any = error_response(asked, ErrorCode.INVALID_RECORD, "a record is not what its schema describes")
+        jobs = {(_name_of(job.topic), job.partition.index): job for job in refused}
+        record_error = struct_types("ProduceResponse")["BatchIndexAndErrorMessage"]
+        for topic in answer.responses:
+            for partition in topic.partition_responses:
+                job = jobs[_name_of(topic), partition.index]
+                partition.error_code = job.error
+                partition.record_errors = [
+                    record_error(batch_index=number, batch_index_error_message=problem.sentence)
+                    for number, problem in sorted(job.problems.items())[:MOST_ERRORS]
+                ]
+        return answer
+
+    def _mark(self, job: Job) -> bool:
+        """Add the header to the invalid records of a partition; return whether that changed it."""
+        numbers = iter(range(1 << 31))
+
+        def change(record: Record) -> bool:
+            problem = job.problems.get(next(numbers))
+            if problem is not None:
+                record.headers.append((self.options.header, problem.sentence.encode()))
+            return problem is not None
+
+        marked = [change_records(batch, change) for batch in read_batches(job.partition.records)]
+        if any(one is None for one in marked):  # broken, or too old for headers
+            return False
+        job.partition.records = b"".join(one for one in marked if one is not None)
+        return True
+
+    def _note(self, request: Request, job: Job, event: str, kind: str) -> None:
+        """Count what was found, and log the first of its kind, topic and client."""
+        self.runtime.shared_count(self.name, event, kind).add()
+        seen = (kind, job.name, request.client_id)
+        if seen not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add(seen)
+            place = f"topic {job.name}, partition {job.partition.index}, client {request.client_id}"
+            self.runtime.warn(f"validate: records were {event}", f"{kind}: {place}")
+
+
+class _Check:
+    """Looks at the records of one partition."""
+
+    def __init__(self, schemas: Schemas, job: Job, has_time: bool, is_late: bool) -> None:
+        self._schemas = schemas
+        self._job = job
+        self._has_time = has_time
+        self._is_late = is_late
+        self._depths = {part: depth for part, depth in (("key", job.rule.keys), ("value", job.rule.values)) if depth}
+        self._of_topic = {part: schemas.chosen.get((job.name, part)) for part in self._depths}
+
+    def look_at(self, batch: Batch, before: int) -> int:
+        """Find the invalid records of a batch, numbered from *before* on; return how many it has. Raises NeedsTime, Malformed."""
+        opened = batch.open(DEFAULT_LIMITS)
+        if opened.skipped is not None or not batch.crc_valid:
+            raise Malformed(opened.skipped or "the CRC of the batch is wrong")
+        if batch.is_control or all(self._has_valid_ids(batch, part) for part in self._depths):
+            return batch.count or 0
+        read = read_batch(opened)
+        if read.error is not None:
+            raise Malformed(read.error)
+        for number, record in enumerate(read.records, before):
+            problem = self._problem(record)
+            if problem is not None:
+                self._job.problems[number] = problem
+        return len(read.records)
+
+    def _has_valid_ids(self, batch: Batch, part: str) -> bool:
+        """Return whether all keys or values have an id that is allowed, where that is all that is asked."""
+        if self._depths[part] != "id" or self._of_topic[part] is not None:
+            return False
+        ids, other = find_schema_ids(batch.open(DEFAULT_LIMITS), schema_headers(part), part == "key", MOST_IDS)
+        return other < 0 and all(self._problem_of_id(one, part)[1] is None for one in ids)
+
+    def _problem(self, record: Record) -> Problem | None:
+        for part, depth in self._depths.items():
+            data = record.key if part == "key" else record.value
+            if data is None:
+                continue
+            problem = self._problem_of(data, part, depth, record)
+            if problem is not None:
+                return problem._replace(sentence=f"{part}: {problem.sentence}"[:LONGEST])
+        return None
+
+    def _problem_of(self, data: bytes, part: str, depth: Depth, record: Record) -> Problem | None:
+        framed = find_framing(data, part, record.headers)
+        schema = self._of_topic[part]
+        if schema is None:
+            if framed is None:
+                is_allowed = self._job.rule.without_schema == "pass"
+                return None if is_allowed else Problem("without schema", "it names no schema")
+            schema, problem = self._problem_of_id(framed.id, part)
+            if schema is None or problem is not None:
+                return problem
+            if depth == "id":
+                return None
+        payload = data if framed is None else framed.payload
+        try:
+            if not (self._has_time or self._schemas.is_compiled(schema)):
+                raise NeedsTime
+            if not self._schemas.compiled(schema).is_bounded:
+                return self._unchecked("schema that may take exponential time", schema.id)
+            broken = self._schemas.read(schema, framed, payload)[1]
+        except (KproxyError, RecursionError) as error:
+            if self._schemas.is_asked(self._job.name) and not self._is_late:  # for what the schema refers to
+                raise NeedsTime from error
+            return Problem("payload", str(error) or "it is too deep")
+        return Problem("payload", "; ".join(broken)) if broken else None
+
+    def _problem_of_id(self, schema_id: Id, part: str) -> tuple[Schema | None, Problem | None]:
+        """Return the schema with an id, and why it is not allowed; neither if the record passes without it. Raises NeedsTime."""
+        topic, rule = self._job.name, self._job.rule
+        schema = self._schemas.find(schema_id, topic)
+        if schema is None:
+            if self._schemas.is_asked(topic) and not self._is_late:
+                raise NeedsTime
+            if (why := self._schemas.away(topic)) is not None:
+                return None, self._unchecked("registry away", schema_id, why)
+            return None, Problem("unknown id", f"no schema with the id {schema_id} is known")
+        subject = rule.subject and rule.subject.replace("{topic}", topic).replace("{part}", part)
+        if subject is not None and not schema.is_of(subject):
+            return schema, Problem("another subject", f"the schema {schema_id} is not registered under {subject}")
+        return schema, None
+
+    def _unchecked(self, kind: str, schema_id: Id | None, why: str = "") -> Problem | None:
+        """Return the problem of a record that cannot be looked at; None if such records pass."""
+        if self._job.rule.away == "pass":
+            self._job.unchecked = kind
+            return None
+        return Problem(kind, f"the schema {schema_id} cannot be used: {why or kind}")
+
+
+def _name_of(topic: Any) -> tuple[Any, Any]:
+    return topic.name, topic.topic_id

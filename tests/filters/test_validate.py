@@ -1,0 +1,220 @@
+"""Validate, against what Confluent's own serializers write and registries answer."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema as RegistrySchema
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Outcome, Send
+from kproxy.filters.loading import load_filter
+from kproxy.protocol import message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.records import Codec, Record, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from kproxy.schemas.registry import Registry
+from kproxy.schemas.settings import RegistryOptions
+from kproxy.schemas.store import Collection, Schema, Schemas, schema_of
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame, settled
+from tests.support.ports import free_ports
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "country", "type": "string"}]}
+JSON_SCHEMA = {"title": "Bill", "type": "object", "properties": {"total": {"type": "number", "minimum": 0}}}
+SECRET = "a secret of the client"
+
+
+class Runtime(GivenRuntime):
+    async def _result(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+    def in_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        return self._result(function)
+
+
+class Bench:
+    """The filter in a chain, with the schemas of a mock registry of Confluent's."""
+
+    def __init__(self, *sources: Any, chosen: Any = None, **rule: Any) -> None:
+        self.registry = SchemaRegistryClient.new_client({"url": "mock://registry"})
+        self.orders = AvroSerializer(self.registry, json.dumps(ORDER))
+        self.bills = JSONSerializer(json.dumps(JSON_SCHEMA), self.registry)
+        self.write("orders", {"country": "DE"})
+        self.write("bills", {"total": 1})
+        collection = Collection("a registry")
+        for subject in ("orders-value", "bills-value"):
+            latest = self.registry.get_latest_version(subject)
+            fields = {"schema": latest.schema.schema_str, "schemaType": latest.schema.schema_type}
+            collection.add(schema_of(fields, id=latest.schema_id, subject=subject, version=1))
+        self.runtime = Runtime()
+        self.runtime.given_schemas = Schemas(sources or [collection], chosen)
+        self.chain = Chain([load_filter("validate", {"rules": [rule]})], runtime=self.runtime)
+        self.at = connection()
+
+    def write(self, topic: str, value: Any) -> bytes:
+        """What Confluent's serializer writes."""
+        serializer = self.orders if topic == "orders" else self.bills
+        data: bytes = serializer(value, SerializationContext(topic, MessageField.VALUE))
+        return data
+
+    def produce(self, *partitions: tuple[str, list[bytes | None]], version: int = 9, **record: Any) -> Outcome:
+        """The outcome for partition 0 of each topic."""
+        topics = []
+        for topic, values in partitions:
+            records = [Record(offset=at, timestamp=at, value=value, **record) for at, value in enumerate(values)]
+            field = write_batches([RecordBatch(records, codec=Codec.GZIP)])
+            data = part("ProduceRequest", "PartitionProduceData", index=0, records=field)
+            topics.append(part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[data]))
+        self.frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=-1, topic_data=topics))
+        return settled(self.chain.on_request(self.at, self.frame))
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        return {(event, name): count.value for (_, event, name), count in self.runtime.counts.items()}
+
+
+def response_in(outcome: Outcome, version: int = 9) -> dict[str, tuple[int, list[int], str]]:
+    """Topic -> error of its partition, records that it names, and why the first."""
+    frame = outcome.frame  # type: ignore[union-attr]
+    codec = message("ProduceResponse")
+    answer: Any = codec.decode(version, frame, 9 if version in codec.flexible_versions else 8)
+    rows = [(topic.name, partition) for topic in answer.responses for partition in topic.partition_responses]
+    return {
+        name: (one.error_code, [error.batch_index for error in one.record_errors], _first(one.record_errors))
+        for name, one in rows
+    }
+
+
+def _first(errors: list[Any]) -> str:
+    return errors[0].batch_index_error_message if errors else ""
+
+
+def test_what_is_valid_leaves_as_it_came() -> None:
+    for values in ("id", "payload"):
+        bench = Bench(values=values)
+        orders = [bench.write("orders", {"country": country}) for country in ("DE", "FR")]
+        outcome = bench.produce(("orders", [*orders, None]), ("bills", [bench.write("bills", {"total": 7})]))
+        assert isinstance(outcome, Send)
+        assert outcome.frame == bench.frame
+        assert bench.counted() == {}
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_other_partitions_of_the_request_go_on(version: int) -> None:
+    bench = Bench(values="payload")
+    good, bill = bench.write("orders", {"country": "DE"}), bench.write("bills", {"total": 7})
+    outcome = bench.produce(("orders", [good, good[:-1], good, good + b"x"]), ("bills", [bill]), version=version)
+    assert isinstance(outcome, Send)
+    sent: Any = message("ProduceRequest").decode(
+        version, outcome.frame, outcome.frame.index(b"app") + (4 if version == 9 else 3)
+    )
+    assert [topic.name for topic in sent.topic_data] == ["bills"]
+    assert [record.value for record in read_records(sent.topic_data[0].partition_data[0].records)[0].records] == [bill]
+    done = part("ProduceResponse", "PartitionProduceResponse", index=0, base_offset=41)
+    topic = part("ProduceResponse", "TopicProduceResponse", name="bills", partition_responses=[done])
+    body = message("ProduceResponse").encode(version, make("ProduceResponse", responses=[topic]))
+    assert outcome.request is not None
+    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, version, body)))
+    answers = response_in(answered, version)
+    assert answers["bills"] == (0, [], "")
+    error, records, why = answers["orders"]
+    assert error == ErrorCode.INVALID_RECORD
+    assert records == ([1, 3] if version == 9 else [])  # records have errors since version 8 (KIP-467)
+    assert ("does not fit the schema" in why) is (version == 9)
+    assert bench.counted() == {("rejected", "payload"): 1}
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "said", "kind"),
+    [
+        ("orders", b"\0\0\0\0\x63\x04DE", "no schema with the id 99 is known", "unknown id"),
+        ("orders", b"{}", "it names no schema", "without schema"),
+        ("orders", b"", "it names no schema", "without schema"),
+        ("bills", None, "the schema 1 is not registered under bills-value", "another subject"),
+    ],
+)
+def test_ids(topic: str, value: bytes | None, said: str, kind: str) -> None:
+    bench = Bench()
+    value = bench.write("orders", {"country": "DE"}) if value is None else value
+    valid = bench.write(topic, {"country": "DE"} if topic == "orders" else {"total": 1})
+    outcome = bench.produce((topic, [valid, value]))
+    assert isinstance(outcome, Answer)
+    assert response_in(outcome) == {topic: (ErrorCode.INVALID_RECORD, [1], f"value: {said}")}
+    assert bench.counted() == {("rejected", kind): 1}
+    ((event, reason),) = bench.runtime.warnings
+    assert (event, reason) == ("validate: records were rejected", f"{kind}: topic {topic}, partition 0, client app")
+
+
+def test_an_id_in_a_header_counts() -> None:
+    bench = Bench(values="payload")
+    bench.orders = AvroSerializer(
+        bench.registry, json.dumps(ORDER), conf={"schema.id.serializer": header_schema_id_serializer}
+    )
+    headers: list[tuple[str, bytes]] = []
+    value = bench.orders({"country": "DE"}, SerializationContext("orders", MessageField.VALUE, headers))
+    unknown = [(name, data[:1] + b"\1" * 16) for name, data in headers]
+    assert isinstance(bench.produce(("orders", [value]), headers=unknown), Answer)
+    assert bench.counted() == {("rejected", "unknown id"): 1}
+
+
+def test_json_schema_holds() -> None:
+    bench = Bench(values="payload")
+    valid = bench.write("bills", {"total": 7})
+    outcome = bench.produce(("bills", [valid, valid[:5] + json.dumps({"total": -1, "note": SECRET}).encode()]))
+    assert isinstance(outcome, Answer)
+    (answer,) = response_in(outcome).values()
+    assert answer[1] == [1]
+    assert "minimum" in answer[2]
+    assert SECRET not in f"{answer}{bench.runtime.warnings}{bench.counted()}"
+
+
+def test_records_are_marked_or_reported() -> None:
+    for then in ("mark", "report"):
+        bench = Bench(then=then)
+        valid = bench.write("orders", {"country": "DE"})
+        outcome = bench.produce(("orders", [valid, b"{}"]), headers=[("own", b"x")])
+        assert isinstance(outcome, Send)
+        sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+        (batch,) = read_records(sent.topic_data[0].partition_data[0].records)
+        marks = [("own", b"x"), ("kproxy-invalid", b"value: it names no schema")]
+        assert [record.headers for record in batch.records] == [marks[:1], marks if then == "mark" else marks[:1]]
+        assert bench.counted() == {("marked" if then == "mark" else "reported", "without schema"): 1}
+
+
+def test_a_topic_with_a_schema_of_its_own() -> None:
+    bench = Bench(chosen={("orders", "value"): Schema(json.dumps(ORDER))}, values="payload")
+    framed = bench.write("orders", {"country": "DE"})
+    outcome = bench.produce(("orders", [framed, framed[5:], b"\x99"]))
+    assert isinstance(outcome, Answer)
+    assert response_in(outcome)["orders"][1] == [2]
+
+
+@pytest.mark.parametrize("away", ["pass", "invalid"])
+def test_a_registry_that_is_away(away: str) -> None:
+    registry = Registry(RegistryOptions(url=f"http://127.0.0.1:{free_ports()}"), wait_s=0.0)
+    bench = Bench(registry, away=away)
+    outcome = bench.produce(("orders", [bench.write("orders", {"country": "DE"})]))
+    assert isinstance(outcome, Send if away == "pass" else Answer)
+    assert list(bench.counted()) == [("unchecked" if away == "pass" else "rejected", "registry away")]
+
+
+def test_without_sources_of_schemas() -> None:
+    runtime = Runtime()
+    with pytest.raises(UsageError, match="validate needs schemas"):
+        Chain([load_filter("validate", {"rules": [{}]})], runtime=runtime)
+
+
+def test_an_id_registered_under_several_subjects() -> None:
+    bench = Bench()
+    bench.registry.register_schema("returns-value", RegistrySchema(json.dumps(ORDER), "AVRO"))
+    value = bench.write("orders", {"country": "DE"})
+    assert isinstance(bench.produce(("returns", [value])), Answer)
+    number = int.from_bytes(value[1:5], "big")
+    bench.runtime.given_schemas.sources[1].add(Schema(json.dumps(ORDER), id=number, subject="returns-value"))  # type: ignore[attr-defined]
+    assert isinstance(bench.produce(("returns", [value])), Send)
+    assert isinstance(bench.produce(("orders", [value])), Send)
