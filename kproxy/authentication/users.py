@@ -148,6 +148,20 @@ def read_users_file(path: Path) -> UsersFile:
         raise UsageError(f"{path}: it is not JSON; write it with `kproxy users`") from None
 
 
+def write_users_file(path: Path, file: UsersFile) -> None:
+    """Write the file in one step, for its owner to read alone unless it had another mode. Raises UsageError."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        beside.touch(mode=0o600, exist_ok=False)
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+        beside.chmod(mode)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
 def _without_names(message: str) -> str:
     """Keep what msgspec says about types: its path may name a field that holds a secret, but no value."""
     return f"it is not a users file: {message}; write it with `kproxy users`"

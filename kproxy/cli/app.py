@@ -33,6 +33,7 @@ COMMANDS = {
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",
     "check": "Check a configuration file of kproxy run.",
+    "users": "List who may log in to kproxy, or change it.",
     "doctor": "Say what is wrong with a set-up, and what to do.",
     "filters": "List the filters, or show one and its options.",
     "completion": "Print the script for completion in a shell.",

@@ -217,7 +217,7 @@ class ClientLogins:
             foreign = explain_foreign_protocol(start, Direction.REQUEST)
             if foreign:
                 raise ClientRefused(CloseCause.NOT_KAFKA, foreign)
-            raise ClientRefused(CloseCause.BAD_FRAME, f"a frame of {size} bytes before authentication")
+            raise ClientRefused(CloseCause.AUTHENTICATION_FAILED, f"a frame of {size} bytes before authentication")
         return start + await stream.read(size)
 
     async def _fail(self, known: ConnectionFacts, login: ClientLogin, failure: LoginFailed, began: float) -> None:
