@@ -20,7 +20,7 @@ def member_killed(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 4)
     lab.produce("shop", "orders")
     _stays, goes = (lab.consume(f"billing-{n}", "orders", group="billing", **SHORT_SESSION, **settings) for n in (1, 2))
-    lab.wait(9)
+    lab.wait(13)
     killed = goes.kill()
     lab.wait(11)
     # Its last heartbeat was up to 3 s before; its session ends 6 s after that; the other one learns of it at its next heartbeat.

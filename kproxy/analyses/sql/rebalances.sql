@@ -8,7 +8,7 @@ columns:
   began_at: first sign of it (UTC)
   group_id: ""
   generation_to: generation, or epoch, that was formed; empty where no member was left
-  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); went silent: the last members sent nothing for longer than their session timeout, and did not leave"
+  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, or several were, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); went silent: the last members sent nothing for longer than their session timeout, and did not leave"
   client_id: the member that caused it
   client_address: ""
   duration_ms: milliseconds from began_at to ended_at
@@ -34,8 +34,6 @@ action: >-
   longer than max.poll.interval.ms; fetch less at a time (max.poll.records), or process elsewhere. deployment: use static members
   (group.instance.id) or KIP-848. metadata change: partitions were added, or topics that a pattern matches.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
-parameters:
-  restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
 sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
 verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.
@@ -54,75 +52,6 @@ WITH generations AS (
       THEN s.identity END) AS members_kept
   FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   GROUP BY g.group_key, g.generation
-), departures AS (
-  -- a member that died is gone from its last request on
-  SELECT c.group_key, c.generation, c.member_id, c.client_id,
-    least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- its last request in its last stay
-    max(c.micros) AS known_micros
-  FROM group_changes c
-  LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id
-    AND s.first_micros <= c.micros
-  WHERE c.how IN ('left', 'session timeout', 'went silent')
-  GROUP BY c.group_key, c.generation, c.member_id, c.client_id
-), arrivals AS (
-  SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
-), late_joins AS (
-  -- a static member that comes back before its session times out, which keeps the generation
-  SELECT e.group_key, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
-    e.group_instance_id, e.protocol, epoch_us(e.request_at) AS micros, epoch_us(e.seen_at) AS known,
-    row_number() OVER (PARTITION BY e.group_key, e.member_id ORDER BY e.request_at, e.exchange) AS place,
-    EXISTS (
-      SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.error_code = 82 AND f.member_id <> e.member_id
-        AND f.group_instance_id = e.group_instance_id AND f.seen_at >= e.request_at) AS fences
-  FROM keyed_group_events e
-  JOIN generations g ON g.group_key = e.group_key AND g.generation = e.response_generation
-  WHERE e.event = 'join' AND e.error_code = 0 AND e.group_instance_id IS NOT NULL
-    AND epoch_us(e.request_at) > g.formed_micros
-    AND EXISTS (
-      SELECT 1 FROM group_spells s WHERE s.group_key = e.group_key AND s.identity = e.group_instance_id
-        AND s.first_micros < epoch_us(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
-), restarts AS (
-  -- members that left and came back: with the same client id, or as the same instance
-  SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
-    row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
-  FROM departures d
-  JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
-    AND a.micros - d.micros <= $restart_gap_ms * 1000
-  UNION ALL
-  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
-  FROM late_joins WHERE place = 1
-  UNION ALL
-  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
-  FROM group_changes WHERE how = 'static member back'
-), restart_gaps AS (
-  SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
-    PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  ) <= $restart_gap_ms * 1000 THEN 0 ELSE 1 END AS begins
-  FROM restarts WHERE nearest = 1
-), restart_series AS (
-  SELECT *, sum(begins) OVER (PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-    AS series
-  FROM restart_gaps
-), chains AS (
-  -- whether a member that left had itself replaced another
-  SELECT s.*, c.came IS NOT NULL AS came_itself
-  FROM restart_series s
-  LEFT JOIN (SELECT DISTINCT group_key, series, came FROM restart_series) c
-    ON c.group_key = s.group_key AND c.series = s.series AND c.came = s.went
-), restart_sums AS (
-  SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
-    count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
-    count(DISTINCT CASE WHEN came_itself THEN went END) AS again
-  FROM chains GROUP BY group_key, series
-), deployments AS (
-  SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
-    CAST(members AS VARCHAR) || ' members were restarted in ' || CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
-  FROM restart_sums WHERE members >= 2 AND came >= 2
-  UNION ALL
-  SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
-    'one member was restarted ' || CAST(again + 1 AS VARCHAR) || ' times in ' ||
-      CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
-  FROM restart_sums WHERE members < 2 AND again >= 2
 ), ends AS (
   -- when each member of the earlier generation stopped consuming
   SELECT g.group_key, g.generation, s.identity, max(CASE
@@ -259,7 +188,7 @@ WITH generations AS (
       ELSE ' joined again while its place was kept' END AS evidence,
     CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
     0 AS added, m.members_after AS members_before, m.members_after, 0 AS joined, j.protocol, CAST(NULL AS VARCHAR) AS more
-  FROM late_joins j
+  FROM group_late_joins j
   LEFT JOIN membership m ON m.group_key = j.group_key AND m.generation = j.generation
   WHERE j.place = 1
   UNION ALL
@@ -288,5 +217,5 @@ SELECT l.group_id, t.group_type,
 FROM timeline t
 JOIN group_lives l ON l.group_key = t.group_key
 LEFT JOIN connections c ON c.connection_id = t.connection_id
-LEFT JOIN deployments d ON d.group_key = t.group_key AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
+LEFT JOIN group_restarts d ON d.group_key = t.group_key AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
 ORDER BY l.group_id, t.group_key, began_at, t.generation_to, t.trigger, t.member_id

@@ -65,6 +65,13 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number, ApiKey.PRODUCE, unanswered="closed")
 
 
+@scene("reconnect_loop", client_id="once", connections=1, cause="clear text to a TLS listener", severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    of_tls = {"not_kafka": "tls", "tls_version": None if bad else "TLS 1.3"}
+    client = tables.client("once", closed="end of capture", closed_by="broker", **of_tls)  # the client hangs
+    client.ask(1, ApiKey.API_VERSIONS, unanswered="closed")
+
+
 @scene("reconnect_loop", client_id="app", connections=3, cause="clear text to a TLS listener", severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     for number in range(

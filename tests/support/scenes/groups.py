@@ -40,6 +40,15 @@ def _(tables: Rows, bad: bool) -> None:
     member.group(20, "heartbeat", "jobs", api=ApiKey.HEARTBEAT, member_id="paused-1", error_code=code)
 
 
+@scene("session_expired", client_id="commits", group_id="jobs", member_id="paused-2", silence_ms=15_002)
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("commits")
+    member.ask(5, ApiKey.HEARTBEAT, group_id="jobs", member_id="paused-2")
+    sender = "paused-2" if bad else ""  # not a member: it only keeps its offsets there
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    member.group(20, "commit", "jobs", api=ApiKey.OFFSET_COMMIT, member_id=sender, error_code=code)
+
+
 @scene(
     "static_member_flapping", client_id="a", group_id="jobs", group_instance_id="worker-0", conflicts=1, addresses=2,
     joins=2,
@@ -99,7 +108,16 @@ class _Epochs:
         )  # fmt: skip
 
 
-@scene("rebalance_storm", group_type="consumer", generations=10, members=10, seconds=90, severity="warning")
+@scene(
+    "rebalance_storm",
+    group_type="consumer",
+    generations=10,
+    members=10,
+    seconds=90,
+    severity="warning",
+    first_cause="left",
+    client_id="m-0",
+)
 def _(tables: Rows, bad: bool) -> None:
     """One of two members is restarted every ten seconds; else thirty are started, and each hears of each that comes."""
     group = _Epochs(tables)

@@ -4,13 +4,16 @@ title: Groups that rebalance again and again
 severity: critical
 meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol no member consumes;
-  members that are too slow to keep up are thrown out, which begins the next one.
+  members that are too slow to keep up are thrown out, which begins the next one. Members that are restarted one after the other,
+  once or twice each, are a deployment and no storm.
 basis:
-  rests_on: generations, or epochs, that the group formed
+  rests_on: generations, or epochs, that the group formed, and what began each
   certainty: measured
   wrong_if: members came and went on purpose, one by one, as a service is scaled
 columns:
   severity: critical from three times min_rebalances generations on, else warning
+  first_cause: "what began the first of them, as in rebalances; joins and follow-ups only if there is nothing else"
+  client_id: the member that did
   group_id: ""
   group_type: classic, consumer (KIP-848), share or streams
   generations: generations formed during the storm; for other than classic groups, epoch changes not caused by new members
@@ -25,7 +28,7 @@ parameters:
   min_rebalances: {default: 10, meaning: "Groups with fewer new generations within the period are not listed."}
   period_seconds: {default: 300, meaning: "The period; a storm ends where no such period goes on."}
 sampled: New members, whose joining is no rebalance that hurts, may have joined in exchanges that are missing.
-verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. Unless it was a deployment, see who caused them: kproxy report --only rebalances."
+verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. First cause: {first_cause}, {client_id} at {client_address}. See each: kproxy report --only rebalances."
 order: 14
 only_if: FROM group_events WHERE event IN ('join', 'heartbeat') HAVING count(*) >= $min_rebalances
 frame:
@@ -35,8 +38,9 @@ frame:
     cluster: min(cluster)
     group_id: min(group_id)
     group_type: max(group_type)
-    client_id: min(client_id)
-    client_address: min(client_address)
+    first_cause: coalesce(min_by(how, at_us) FILTER (how NOT IN ('joined', 'follow-up')), min_by(how, at_us), 'unknown')
+    client_id: coalesce(min_by(cause_client_id, at_us) FILTER (how NOT IN ('joined', 'follow-up')), min_by(cause_client_id, at_us), min(client_id))
+    client_address: coalesce(min_by(cause_address, at_us) FILTER (how NOT IN ('joined', 'follow-up')), min_by(cause_address, at_us), min(client_address))
     generations: count(DISTINCT formed_generation)
     members: count(DISTINCT nullif(member_id, ''))
     addresses: count(DISTINCT client_address)
@@ -66,6 +70,9 @@ WITH named AS (
     FROM formed AS f
     LEFT JOIN newcomers AS n ON n.group_key = f.group_key AND n.generation = f.generation
     WHERE coalesce(f.higher, 1) > coalesce(n.members, 0)
+        AND NOT EXISTS (
+            SELECT 1 FROM group_restarts AS r
+            WHERE r.group_key = f.group_key AND r.cause = 'deployment' AND f.at_us BETWEEN r.from_micros AND r.to_micros + 10000000)
 ), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
     FROM generations
@@ -80,7 +87,9 @@ WITH named AS (
     FROM client_group_events AS g
     LEFT JOIN periods AS p ON p.group_key = g.group_key AND p.from_us = g.at_us
 )
-SELECT f.*, n.generation AS formed_generation
+SELECT f.*, n.generation AS formed_generation, c.how, c.client_id AS cause_client_id, k.client_address AS cause_address
 FROM followed AS f
 LEFT JOIN generations AS n ON n.group_key = f.group_key AND n.generation = f.response_generation AND n.at_us = f.at_us
+LEFT JOIN group_changes AS c ON c.group_key = n.group_key AND c.generation = n.generation AND c.place = 1
+LEFT JOIN connections AS k ON k.connection_id = c.connection_id
 WHERE f.at_us <= f.to_us AND coalesce(f.error_code, 0) = 0

@@ -1,12 +1,12 @@
 /*
 id: reconnect_loop
-title: Clients that connect, get nowhere, and connect again
+title: Clients that connect and get nowhere
 severity: warning
 meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
   up Metadata count if there are many of them and no connection of the client did more: the addresses in it may be out of reach.
-  Three causes are certain, and three connections are enough for them: clear text answered by a TLS alert; TLS at a port where others
+  Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
   others work only after a login. Otherwise the cause is unknown: the login, or an address that is out of reach.
 basis:
@@ -32,11 +32,11 @@ action: >
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
-  min_certain_connections: {default: 3, meaning: "Where the cause is certain, fewer connections are not listed."}
+  min_certain_connections: {default: 1, meaning: "Where the cause is certain, fewer connections are not listed; of TLS, fewer than three of these."}
   min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
-verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
+verdict: "{rows:client connects/clients connect} without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:connection/connections}, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
 order: 20
 only_if: >-
   FROM connections AS c
@@ -61,7 +61,7 @@ frame:
   derived:
     severity: CASE WHEN cause = 'unknown' OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
   is_summed: true
-  having: (cause <> 'unknown' AND connections >= $min_certain_connections)
+  having: (cause <> 'unknown' AND connections >= $min_certain_connections * CASE cause WHEN 'TLS to a listener of clear text' THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
 */
@@ -96,7 +96,7 @@ WITH worked AS (
     LEFT JOIN worked AS w ON w.connection_id = c.connection_id
     LEFT JOIN listeners AS l ON l.broker = c.broker
     -- without a response, nothing is known unless the broker was seen to close
-    WHERE coalesce(w.work, 0) = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
         AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
 ), idle AS (
     SELECT *,

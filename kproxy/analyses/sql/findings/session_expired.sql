@@ -3,9 +3,9 @@ id: session_expired
 title: Members that their group had thrown out while they still ran
 severity: warning
 meaning: >
-  A heartbeat or SyncGroup was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no heartbeat had arrived
-  within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its process stood still (garbage collection, a paused container, a busy
-  processor), or the network was cut.
+  A heartbeat, SyncGroup or commit was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no
+  heartbeat had arrived within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its
+  process stood still (garbage collection, a paused container, a busy processor), or the network was cut.
 basis:
   rests_on: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH in answers to members that had not left
   certainty: said
@@ -24,7 +24,7 @@ parameters:
 sampled: That the member left by itself may be in an exchange that is missing.
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22
-only_if: FROM group_events WHERE event IN ('heartbeat', 'sync') AND error_code IN (25, 110)
+only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:
   derived: {silence_ms: (at_us - before_us) // 1000, first_at: seen_at, last_at: seen_at}
   having: coalesce(at_us - before_us, 0) >= $min_silence_ms * 1000
@@ -34,7 +34,7 @@ WITH refused AS (
     SELECT *,
         row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_group_events
-    WHERE event IN ('heartbeat', 'sync') AND error_code IN (25, 110)
+    WHERE (event IN ('heartbeat', 'sync') OR (event = 'commit' AND member_id <> '')) AND error_code IN (25, 110)
 ), left_group AS (
     SELECT group_key, member_id, min(at_us) AS left_us
     FROM client_group_events

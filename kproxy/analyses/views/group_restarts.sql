@@ -1,0 +1,62 @@
+/*
+meaning: >-
+  From when to when (from_micros, to_micros) members of a group were restarted: cause "deployment" where several were, once or
+  twice each; "restart loop" where they were, or one was, more often. Members that leave and join within two minutes of each other
+  belong together.
+stored: true
+*/
+WITH departures AS (
+  -- a member that died is gone from its last request on
+  SELECT c.group_key, c.generation, c.member_id, c.client_id,
+    least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- its last request in its last stay
+    max(c.micros) AS known_micros
+  FROM group_changes c
+  LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id
+    AND s.first_micros <= c.micros
+  WHERE c.how IN ('left', 'session timeout', 'went silent')
+  GROUP BY c.group_key, c.generation, c.member_id, c.client_id
+), arrivals AS (
+  SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
+), restarts AS (
+  -- members that left and came back: with the same client id, or as the same instance
+  SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
+    row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
+  FROM departures d
+  JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
+    AND a.micros - d.micros <= 120000000
+  UNION ALL
+  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
+  FROM group_late_joins WHERE place = 1
+  UNION ALL
+  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
+  FROM group_changes WHERE how = 'static member back'
+), restart_gaps AS (
+  SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
+    PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) <= 120000000 THEN 0 ELSE 1 END AS begins
+  FROM restarts WHERE nearest = 1
+), restart_series AS (
+  SELECT *, sum(begins) OVER (PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    AS series
+  FROM restart_gaps
+), chains AS (
+  -- whether a member that left had itself replaced another
+  SELECT s.*, c.came IS NOT NULL AS came_itself
+  FROM restart_series s
+  LEFT JOIN (SELECT DISTINCT group_key, series, came FROM restart_series) c
+    ON c.group_key = s.group_key AND c.series = s.series AND c.came = s.went
+), restart_sums AS (
+  SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
+    count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
+    count(DISTINCT CASE WHEN came_itself THEN went END) AS again
+  FROM chains GROUP BY group_key, series
+)
+SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
+  CAST(members AS VARCHAR) || ' members were restarted in ' || CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
+FROM restart_sums WHERE members >= 2 AND came >= 2 AND again < 2 * members
+UNION ALL
+SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
+  CASE WHEN members < 2 THEN 'one member was' ELSE CAST(members AS VARCHAR) || ' members were' END || ' restarted ' ||
+    CAST(again + members AS VARCHAR) || ' times in ' ||
+    CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
+FROM restart_sums WHERE again >= 2 * members AND members > 0
