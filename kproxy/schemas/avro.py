@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproxy.schemas.formats import Compiled, SchemaError, readable, require
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, readable, require
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
@@ -47,7 +47,7 @@ class AvroSchema(Compiled):
         self._read = _reader(is_recursive=shape.is_recursive)
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
-        """Return the value. Raises SchemaError if the payload is not one of this schema, to its last byte."""
+        """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
         stream = io.BytesIO(payload)
         try:
             value = self._read(stream, self._schema)
@@ -61,9 +61,9 @@ class AvroSchema(Compiled):
             OverflowError,
             ArithmeticError,
         ) as error:
-            raise SchemaError(f"the payload does not fit the schema: {ENDS if _is_end(error) else error}") from error
+            raise PayloadError(f"the payload does not fit the schema: {ENDS if _is_end(error) else error}") from error
         if left := len(payload) - stream.tell():
-            raise SchemaError(f"{left} bytes after the value")
+            raise PayloadError(f"{left} bytes after the value")
         return readable(value)
 
     def kinds(self) -> dict[str, str]:

@@ -19,6 +19,10 @@ class SchemaError(KproxyError):
     """A schema that cannot be used, or a payload that it does not describe."""
 
 
+class PayloadError(SchemaError):
+    """A payload that its schema does not describe."""
+
+
 class SchemaType(StrEnum):
     """The types of schemas by the names that registries give them. Registries leave AVRO out."""
 
@@ -31,7 +35,7 @@ class Compiled(Protocol):
     """A schema that reads payloads."""
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
-        """Return a JSON value. Raises SchemaError.
+        """Return a JSON value. Raises PayloadError.
 
         Args:
             payload: behind the framing.

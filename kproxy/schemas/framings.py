@@ -11,7 +11,6 @@
 A framing is a guess until its schema is there and the payload can be read by it: four bytes of zero before a number look alike.
 """
 
-import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
 MARKS = (b"\0", b"\3", SINGLE_OBJECT[:1])  # the first byte of framed data, where no header names the schema
-NAMES = re.compile(r"__(key|value)_schema_id|apicurio\.(key|value)\.(globalId|contentId)|content-type", re.IGNORECASE)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -75,11 +73,6 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     if data[:2] == SINGLE_OBJECT and len(data) >= 10:
         return Framed(Framing.AVRO, data[2:10].hex(), data[10:])
     return None
-
-
-def names_schema(header: str) -> bool:
-    """Whether serializers name schemas in headers with this name."""
-    return NAMES.fullmatch(header) is not None
 
 
 def _numbered(data: bytes) -> Framed | None:

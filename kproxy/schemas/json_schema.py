@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from kproxy.schemas.formats import Compiled, SchemaError, require
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, require
 
 BASE = "http://schema.invalid/"  # of schemas without an $id (RFC 2606: no such host)
 MOST_PROBLEMS = 10
@@ -33,11 +33,11 @@ class JsonSchema(Compiled):
             raise SchemaError(f"not a JSON Schema: {error}") from error
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
-        """Return the document. Raises SchemaError if the payload is not JSON."""
+        """Return the document. Raises PayloadError if the payload is not JSON."""
         try:
             document: object = json.loads(payload, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            raise SchemaError(f"the payload is not JSON: {error}") from error
+            raise PayloadError(f"the payload is not JSON: {error}") from error
         return document
 
     def problems(self, value: object) -> list[str]:
@@ -48,9 +48,13 @@ class JsonSchema(Compiled):
             raise SchemaError(f"the value cannot be validated: {error}") from error
         return [_sentence(error) for error in errors]
 
-    @functools.cached_property
+    @property
     def is_bounded(self) -> bool:
         """See Compiled."""
+        return self._is_bounded
+
+    @functools.cached_property
+    def _is_bounded(self) -> bool:
         try:
             return _Steps(self._schema, self._others).of(self._schema, ()) <= MOST_STEPS
         except (LookupError, TypeError, ValueError, RecursionError):

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.formats import Compiled, SchemaError, readable, require
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, readable, require
 
 COMPILE_S = 10
 MOST_MEMORY = 1 << 30
@@ -46,11 +46,11 @@ class ProtobufSchema(Compiled):
         try:
             message.ParseFromString(payload)
         except require("google.protobuf.message").DecodeError as error:
-            raise SchemaError(f"the payload does not fit the schema: {error}") from error
+            raise PayloadError(f"the payload does not fit the schema: {error}") from error
         for unknown in require("google.protobuf.unknown_fields").UnknownFieldSet(message):
             field = message.DESCRIPTOR.fields_by_number.get(unknown.field_number)
             if field is not None:  # a newer schema may have more fields, but not the same one of another type
-                raise SchemaError(
+                raise PayloadError(
                     f"the payload does not fit the schema: field {field.number} ({field.name}) is of another type"
                 )
         return _message(message)
@@ -59,7 +59,7 @@ class ProtobufSchema(Compiled):
         nested, found = self._tree, None
         for index in indexes:
             if not 0 <= index < len(nested):
-                raise SchemaError(f"the schema has no message {list(indexes)}")
+                raise PayloadError(f"the schema has no message {list(indexes)}")
             name = nested[index].name
             found = self._file.message_types_by_name[name] if found is None else found.nested_types_by_name[name]
             nested = nested[index].nested_type

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kproxy.errors import KproxyError
-from kproxy.schemas.formats import Compiled, SchemaError, SchemaType, compile_schema
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, compile_schema
 from kproxy.schemas.framings import Framed, message_indexes
 
 MOST_SCHEMAS = 10_000
@@ -193,7 +193,7 @@ class Schemas:
     def read(self, schema: Schema, framed: Framed | None, payload: bytes) -> tuple[object, list[str]]:
         """Return the value of a payload, and what it breaks of its schema.
 
-        Raises SchemaError if the payload is not what the schema describes, and what ``compiled`` raises.
+        Raises PayloadError if the payload is not what the schema describes, and what ``compiled`` raises.
         """
         compiled = self.compiled(schema)
         indexes, start = None, 0
@@ -201,7 +201,7 @@ class Schemas:
             try:
                 indexes, start = message_indexes(payload)
             except ValueError as error:
-                raise SchemaError(str(error)) from error
+                raise PayloadError(str(error)) from error
         value = compiled.read(payload[start:], indexes)
         return value, compiled.problems(value) if compiled.is_bounded else []
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
+from kproxy.schemas.formats import PayloadError
 from kproxy.schemas.framings import Framed, find_framing
 from kproxy.schemas.store import Schema, Schemas
 
@@ -36,7 +37,8 @@ class SchemaViewer:
 
     ``framing`` (null: none, the topic's schema was given), ``id``, and what is known of the schema: ``subject``, ``version``,
     ``type``. Then ``value``, in which fields named like a secret are withheld. ``problem`` says what a value breaks of its JSON
-    Schema, or why there is no value: then the payload is ``json`` or ``hex``.
+    Schema, or why there is no value: then the payload is ``json`` or ``hex``. ``fits`` is false where the schema is known and
+    does not describe the payload.
     """
 
     name = "schema"
@@ -80,12 +82,15 @@ class SchemaViewer:
             read, broken = self.schemas.read(schema, framed, payload)
             value = without_secrets(read)
         except (KproxyError, ValueError, RecursionError) as error:
-            why = str(error) or f"a value of more than {MOST_DEPTH} levels"
-            self._count(framed, schema, content, why)
-            return {**shown, "problem": why, **_undescribed(payload, content)}
-        problem = f"the value is not valid: {'; '.join(broken)}" if broken else None
-        self._count(framed, schema, content, problem)
-        return {**shown, "value": value, **({"problem": problem} if broken else {})}
+            problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
+            self._count(framed, schema, content, problem)
+            fits = {"fits": False} if not isinstance(error, KproxyError) or isinstance(error, PayloadError) else {}
+            return {**shown, **fits, "problem": problem, **_undescribed(payload, content)}
+        shown["value"] = value
+        if broken:
+            shown |= {"fits": False, "problem": f"the value is not valid: {'; '.join(broken)}"}
+        self._count(framed, schema, content, shown.get("problem"))
+        return shown
 
     def _count(self, framed: Framed | None, schema: Schema | None, content: Content, problem: str | None) -> None:
         number = framed.id if framed is not None else None if schema is None else schema.id

@@ -70,6 +70,7 @@ def test_a_saved_folder_reads_the_capture_elsewhere(kproxy: Kproxy, tmp_path: Pa
     assert read == {"schema": {**known, "value": {"id": 2, "c": "DE"}}, "size": 9}
     assert damaged["schema"] == {
         **known,
+        "fits": False,
         "problem": "the payload does not fit the schema: it ends too early",
         "hex": "ff",
     }
@@ -217,3 +218,24 @@ def test_a_view_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
     for topic, why in (("records", "there is a table of this name"), ("payments", "no value of this topic")):
         status, _, err = kproxy(*options, topic, path, "SELECT 1")
         assert status == 2 and why in err
+
+
+def test_a_poison_record_in_a_report(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
+    (tmp_path / "7.avsc").write_text(SCHEMA)
+    status, out, _ = kproxy(
+        *("report", "-q", "--format", "json", "--only", "poison_records", "--only", "schemas"),
+        "--schemas",
+        tmp_path,
+        orders,
+    )
+    assert status == 0
+    answers = {name: answer["rows"] for name, answer in json.loads(out)["analyses"].items()}
+    [row] = answers["poison_records"]
+    assert (row["topic"], row["writer"], row["schema_id"]) == ("orders", "app", "7")
+    assert row["problem"] == "the payload does not fit the schema: it ends too early"
+    assert [(one["schema_id"], one["produced"], one["unfit"]) for one in answers["schemas"]] == [
+        ("7", 2, 1),
+        ("9", 1, 0),
+    ]
+    status, _, err = kproxy("report", "-q", "--schemas", tmp_path, orders)
+    assert (status, err) == (2, "kproxy: --registry, --schemas and --schema are for records: add --records\n")

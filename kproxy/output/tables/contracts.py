@@ -84,7 +84,8 @@ def _described(part: str) -> tuple[Column, ...]:
         {part}_schema_id       string  id of the schema in the {part} or in headers: a number, or a GUID, UUID or fingerprint
         {part}_subject         string  subject of the schema, where it is known
         {part}_schema_version  int32   version of the schema in its subject
-        {part}_problem         string  why the {part} is not shown by its schema: the schema is not known, or another
+        {part}_fits            bool    whether its schema describes the {part}; null where no schema was tried
+        {part}_problem         string  what is wrong with the {part} or with its schema, or that no schema has this id
     """)
 
 

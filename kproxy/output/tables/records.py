@@ -17,7 +17,7 @@ from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, reco
 from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.embedded.viewers import Content
 from kproxy.protocol.records import Batches, Problem, to_arrow
-from kproxy.schemas.framings import MARKS, names_schema
+from kproxy.schemas.framings import MARKS, schema_headers
 from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
@@ -73,17 +73,17 @@ def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
     return pa.array(withheld, pa.binary())
 
 
-Described = tuple[str | None, str | None, str | None, int | None, str | None]
-NOTHING: Described = (None, None, None, None, None)
+Described = tuple[str | None, str | None, str | None, int | None, bool | None, str | None]
+NOTHING: Described = (None, None, None, None, None, None)
 
 
 def _described(
     records: "pyarrow.RecordBatch", part: str, topic: str | None, viewers: "Viewers | None"
 ) -> "list[pyarrow.Array]":
-    """Return the columns of the key or value by its schema: JSON, id, subject, version, problem."""
+    """Return the columns of the key or value by its schema: JSON, id, subject, version, whether it fits, problem."""
     import pyarrow as pa  # noqa: PLC0415
 
-    kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.string())
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.bool_(), pa.string())
     rows = [] if viewers is None or topic in INTERNAL_TOPICS else _worth_viewing(records, part, topic, viewers)
     if viewers is None or not rows:
         return [pa.nulls(records.num_rows, kind) for kind in kinds]
@@ -91,7 +91,7 @@ def _described(
     data, headers, size = records[part].cast(pa.binary()), records["headers"], 0
     for row in rows:
         if size > MOST_JSON:
-            shown[row] = (*NOTHING[:4], TOO_MUCH)
+            shown[row] = (*NOTHING[:5], TOO_MUCH)
             continue
         named = [(_name(pair["key"]), pair["value"]) for pair in headers[row].as_py()] if len(headers.values) else ()
         view = viewers.view(data[row].as_py(), Content(topic, part, named))
@@ -107,8 +107,8 @@ def _worth_viewing(records: "pyarrow.RecordBatch", part: str, topic: str | None,
 
     data = records[part].cast(pa.binary())
     some = pc.is_valid(data)
-    names = pc.unique(records["headers"].values.field("key").cast(pa.binary())).to_pylist()
-    is_any = (topic, part) in SchemaViewer.of(viewers).schemas.chosen or any(names_schema(_name(one)) for one in names)
+    headers = {name.lower() for name in pc.unique(records["headers"].values.field("key").cast(pa.binary())).to_pylist()}
+    is_any = (topic, part) in SchemaViewer.of(viewers).schemas.chosen or not headers.isdisjoint(schema_headers(part))
     if not is_any:
         some = pc.and_(some, pc.is_in(pc.binary_slice(data, 0, 1), pa.array(BEGINNINGS, pa.binary())))
     rows: list[int] = pc.indices_nonzero(some).to_pylist()
@@ -127,7 +127,8 @@ def _columns_of(view: dict[str, Any]) -> Described:
     version = version if isinstance(version, int) and -(1 << 31) <= version < 1 << 31 else None
     named = (None if number is None else str(number), schema.get("subject"), schema.get("problem"))
     schema_id, subject, problem = (None if one is None else well_formed(one) for one in named)
-    return text, schema_id, subject, version, problem
+    fits = schema.get("fits", True if "value" in schema else None)
+    return text, schema_id, subject, version, fits, problem
 
 
 def _repeated(value: object, kind: "pyarrow.DataType", count: int) -> "pyarrow.Array":

@@ -244,10 +244,10 @@ class Client:
         }
         self._add("group_events", at + 0.002, exchange, **{**row, **columns})
 
-    def record(self, exchange: int, topic: str, key: bytes | None, *, partition: int = 0) -> None:
-        """A record of a Produce request."""
-        columns = {"direction": "produce", "topic": topic, "partition": partition, "key": key}
-        self._rows.add("records", connection_id=self.id, exchange=exchange, **columns)
+    def record(self, exchange: int, topic: str, key: bytes | None, *, partition: int = 0, **columns: Any) -> None:
+        """A record, of a Produce request unless *columns* say otherwise."""
+        known = {"direction": "produce", "topic": topic, "partition": partition, "key": key}
+        self._rows.add("records", connection_id=self.id, exchange=exchange, **{**known, **columns})
 
     def _add(self, table: str, at: float, exchange: int, **columns: Any) -> None:
         self._rows.add(table, connection_id=self.id, exchange=exchange, seen_at=moment(at), **columns)
