@@ -7,7 +7,7 @@ histogram_quantile(0.99, ...) a percentile, of classic and of native histograms 
 Metrics by client id, software, topic and group have the label cluster, the virtual cluster: a topic of the same name in another
 cluster is another topic. Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from
 traffic by the analyzer (``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send
-more, so use their rates, and sums of these (kproxy/proxy/analyzer/series.py). Values: metrics.py.
+more, so use their rates, and sums of these (kproxy/proxy/analyzer/series.pyx). Values: metrics.py.
 """
 
 import re

@@ -8,7 +8,7 @@
     division.py        divides the connections of a capture among processes (``kproxy decode --jobs``)
     sides.py           finds the client of a flow whose beginning was not captured
     tls_flow.py        decrypts a TLS flow; knows where its secrets come from
-    connections.py     live connections, known to be Kafka; limits for all together; a failure stays in its connection
+    connections.pyx    live connections, known to be Kafka; limits for all together; a failure stays in its connection
     late_names.py      holds events until the topics in them have names
     output.py          Output: the interface of every destination of events, and how to add one
     line_output.py     lines of text or JSON

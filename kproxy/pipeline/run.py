@@ -285,6 +285,10 @@ class Run(Closing):
         """Write an event of the current source to the outputs; bodies are decoded at most once for all of them."""
         condition = self.condition
         bodies, shown = None, True
+        if condition is None and not self._reads_bodies:
+            for output in self._outputs:
+                output.write(event, None)
+            return
         if self._reads_bodies:
             self._opener.learn(event)
         if condition is not None:

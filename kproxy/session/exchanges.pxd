@@ -51,6 +51,15 @@ cdef class Exchange(Event):
     cdef public int64_t fetch_number  # which of the connection's Fetch exchanges this is
 
 
+cpdef enum Step:  # what a session does for an API in addition to pairing
+    ORDINARY = 0  # nothing more
+    NOTE_UNANSWERED = 1  # Produce: with acks=0 it is not answered
+    FOLLOW_FETCH_SESSION = 2  # Fetch: may belong to a fetch session
+    LEARN_SOFTWARE = 3  # ApiVersions: names the client's software; may be answered in another version's layout
+    BEGIN_SASL = 4  # SaslHandshake
+    FOLLOW_SASL = 5  # SaslAuthenticate
+
+
 cdef class Route:
     cdef readonly int api_key
     cdef readonly int api_version
@@ -58,8 +67,8 @@ cdef class Route:
     cdef readonly object request  # type: Message
     cdef readonly object response  # type: Message | None
     cdef readonly int response_header_version
-    cdef readonly object request_step  # type: Step
-    cdef readonly object response_step  # type: Step
+    cdef readonly int request_step  # a Step
+    cdef readonly int response_step
     cdef readonly bint has_topic_ids
     cdef readonly bint request_has_names
     cdef readonly bint response_has_names

@@ -15,7 +15,6 @@ times as long to create as Python classes.
 
 from collections import deque
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any, TYPE_CHECKING
 
 cimport cython
@@ -342,23 +341,12 @@ cdef class Exchange(Event):
 # Routes
 
 
-class Step(IntEnum):
-    """What a session does for an API in addition to pairing; ORDINARY, for nothing more, is false."""
-
-    ORDINARY = 0
-    NOTE_UNANSWERED = 1  # Produce: with acks=0 it is not answered
-    FOLLOW_FETCH_SESSION = 2  # Fetch: may belong to a fetch session
-    LEARN_SOFTWARE = 3  # ApiVersions: names the client's software; may be answered in another version's layout
-    BEGIN_SASL = 4  # SaslHandshake
-    FOLLOW_SASL = 5  # SaslAuthenticate
-
-
 _STEPS = {
-    ApiKey.PRODUCE: Step.NOTE_UNANSWERED,
-    ApiKey.FETCH: Step.FOLLOW_FETCH_SESSION,
-    ApiKey.API_VERSIONS: Step.LEARN_SOFTWARE,
-    ApiKey.SASL_HANDSHAKE: Step.BEGIN_SASL,
-    ApiKey.SASL_AUTHENTICATE: Step.FOLLOW_SASL,
+    ApiKey.PRODUCE: NOTE_UNANSWERED,
+    ApiKey.FETCH: FOLLOW_FETCH_SESSION,
+    ApiKey.API_VERSIONS: LEARN_SOFTWARE,
+    ApiKey.SASL_HANDSHAKE: BEGIN_SASL,
+    ApiKey.SASL_AUTHENTICATE: FOLLOW_SASL,
 }
 
 
@@ -366,7 +354,7 @@ cdef class Route:
     """One API at one version: how to read its messages. Shared by all sessions."""
 
     def __init__(self, int api_key, int api_version, request: Message, response: Message | None):
-        step = _STEPS.get(api_key, Step.ORDINARY)
+        step = _STEPS.get(api_key, ORDINARY)
         self.api_key = api_key
         self.api_version = api_version
         self.name = request.name
@@ -375,10 +363,10 @@ cdef class Route:
         self.newest_request = _newest_layout(request, api_version)
         self.newest_response = _newest_layout(response, api_version)
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
-        self.request_step = Step.ORDINARY if step in (Step.FOLLOW_FETCH_SESSION, Step.FOLLOW_SASL) else step
-        self.response_step = Step.ORDINARY if step in (Step.NOTE_UNANSWERED, Step.LEARN_SOFTWARE) else step
-        if step is Step.FOLLOW_FETCH_SESSION and api_version < FETCH_SESSIONS_FROM:
-            self.response_step = Step.ORDINARY
+        self.request_step = ORDINARY if step in (FOLLOW_FETCH_SESSION, FOLLOW_SASL) else step
+        self.response_step = ORDINARY if step in (NOTE_UNANSWERED, LEARN_SOFTWARE) else step
+        if step == FOLLOW_FETCH_SESSION and api_version < FETCH_SESSIONS_FROM:
+            self.response_step = ORDINARY
         self.has_topic_ids = has_topic_ids(request, api_version) or has_topic_ids(response, api_version)
         self.request_has_names = api_key in REQUESTS_WITH_NAMES
         self.response_has_names = api_key in RESPONSES_WITH_NAMES
@@ -391,9 +379,9 @@ cdef class Route:
     cpdef int read_response(self, Frame frame) except -1:  # type: (...) -> None
         """Check the response body from ``frame.body_start`` on, and set in the frame how to read it, or why that fails."""
         read_as(frame, self.response, self.newest_response, self.api_version)
-        if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
+        if frame.cut_code and self.request_step == LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
-        if self.request_step is Step.LEARN_SOFTWARE and (frame.error is not None or frame.trailing):
+        if self.request_step == LEARN_SOFTWARE and (frame.error is not None or frame.trailing):
             read_refusal(frame, self.response)
         return 0
 
@@ -408,7 +396,7 @@ cdef class Route:
 
     def may_be_unanswered(self, Frame request not None) -> bool:
         """Return whether a request may get no answer: a Produce that is cut before its acks."""
-        return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
+        return self.request_step == NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
     def fits_response(self, bytes data, *, int64_t trailing=0) -> bool:
         """Return whether *data* is a response to this API and version, with at most *trailing* bytes after it."""

@@ -9,6 +9,7 @@ from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
 from kproxy.session.recognise import SOFTWARE_FROM, client_software
 
+_FOLLOW_SASL, _FOLLOW_FETCH_SESSION = int(Step.FOLLOW_SASL), int(Step.FOLLOW_FETCH_SESSION)
 _LONGEST_NAME = 255  # characters kept of a software's name; Kafka's pattern for it has no limit
 
 
@@ -63,8 +64,8 @@ class Learning:
         if route.response_has_names and exchange.response is not None:
             self._cluster.note(exchange.response)
         self.name_topics(route, exchange)
-        if route.response_step is Step.FOLLOW_SASL and exchange.request is not None:
+        if route.response_step == _FOLLOW_SASL and exchange.request is not None:
             self._from_login(exchange.request)
-        if route.response_step is Step.FOLLOW_FETCH_SESSION and exchange.request is not None:
+        if route.response_step == _FOLLOW_FETCH_SESSION and exchange.request is not None:
             exchange.fetch_number = self._fetch_sessions.note(exchange.request, exchange.response)
             exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None

@@ -34,7 +34,9 @@ from libc.stdint cimport int64_t
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
-from kproxy.session.exchanges cimport Exchange, Frame, InFlight, Route, route_of
+from kproxy.session.exchanges cimport (
+    BEGIN_SASL, Exchange, FOLLOW_SASL, Frame, InFlight, LEARN_SOFTWARE, NOTE_UNANSWERED, Route, route_of,
+)
 from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, SKIPPING, Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
@@ -43,7 +45,7 @@ from kproxy.session.endings import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
 from kproxy.session.endings import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka
-from kproxy.session.exchanges import beginning_of_request, correlation_id_of, Event, failed, is_refusal, peeked, Step
+from kproxy.session.exchanges import beginning_of_request, correlation_id_of, Event, failed, is_refusal, peeked
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
 from kproxy.session.request_hunting import RequestHunt
@@ -82,26 +84,6 @@ cdef class Session:
         is_kafka: whether this is known to be Kafka, so that an unreadable first request still counts as a request.
     """
 
-    cdef readonly object connection  # type: Connection
-    cdef readonly object cluster  # type: ClusterView
-    cdef readonly object limits  # type: Limits
-    cdef Stream _requests
-    cdef Stream _responses
-    cdef InFlight _in_flight
-    cdef object _learning
-    cdef object _sasl
-    cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
-    cdef tuple _from_start  # for each direction
-    cdef bint _is_kafka  # whether it is known to be Kafka, whatever the first bytes look like
-    cdef bint _broker_seen  # whether any byte of the broker was captured
-    cdef int64_t _skipped  # bytes skipped in hunts
-    cdef object _request_hunt  # the latest RequestHunt
-    cdef object _answered  # correlation id of the latest answered request
-    cdef Route _answered_by  # route of the latest answered request
-    cdef object _overtaken  # correlation ids of the latest requests given up because a later one was answered
-    cdef list _passed_over  # for each direction: a Gap that may still grow, see _report_gap
-    cdef bint _goes_on  # whether the ending hunt will continue behind bytes that a snaplen cut
-
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
         limits: Limits | None = None, from_start: bool | tuple[bool, bool] = True, is_kafka: bool = False,
@@ -133,12 +115,14 @@ cdef class Session:
             new_hunt=self._hunt_requests if is_request else self._hunt_responses,
         )
 
-    def receive(self, int direction, bytes data not None, int64_t at, int64_t sent_at=0) -> list[Event]:
+    cpdef list receive(self, int direction, bytes data, int64_t at, int64_t sent_at=0):  # type: (...) -> list[Event]
         """Receive the next bytes of a direction; *at* in ns since the epoch.
 
         *sent_at*: when a proxy had forwarded the frames that end in these bytes; 0: unknown; -1: the proxy made them itself.
         """
         cdef list events = []
+        if data is None:
+            raise TypeError("expected bytes, not None")
         if direction == DIRECTION_REQUEST:
             self._requests.receive(data, at, events)
         else:
@@ -308,10 +292,12 @@ cdef class Session:
         cdef RequestHeader header
         cdef Route route
         cdef Exchange exchange
+        cdef bint may_be_token
         if frame.cut_code:
             self._on_cut_request(frame, events)
             return
-        if self._sasl.in_tokens and self._is_token(frame):
+        may_be_token = self._sasl.may_be_token
+        if may_be_token and self._sasl.in_tokens and self._is_token(frame):
             self._on_client_token(frame, events)
             return
         try:
@@ -320,7 +306,7 @@ cdef class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = route_of(header.api_key, header.api_version)
-        if self._sasl.may_be_token and not self._is_past_tokens(header, frame):
+        if may_be_token and self._sasl.may_be_token and not self._is_past_tokens(header, frame):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
         if route is None and not may_be_newer(header):
@@ -365,7 +351,7 @@ cdef class Session:
     def _on_unreadable_body(self, Route route, Exchange exchange, list events) -> bool:
         """Handle a request with an unreadable body, or bytes after it; return False if it is another protocol."""
         cdef Frame frame = exchange.request
-        if frame.error is not None and route.response_step is Step.FOLLOW_SASL:
+        if frame.error is not None and route.response_step == FOLLOW_SASL:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
         if frame.error is not None:
             exchange.undecoded = f"request: {frame.error}"
@@ -376,23 +362,23 @@ cdef class Session:
 
     def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """Do what some APIs need in addition to pairing; return False if the exchange is complete without a response."""
-        if route.request_step is Step.LEARN_SOFTWARE:
+        if route.request_step == LEARN_SOFTWARE:
             named = self._learning.from_api_versions(route, frame)
             if frame.error is not None and named:
                 frame.unread = True  # until the response shows that the broker read the body
                 exchange.undecoded = None
             return True
         if frame.message is None:
-            self._lossy |= route.request_step is Step.NOTE_UNANSWERED  # whether it is answered is unknown
+            self._lossy |= route.request_step == NOTE_UNANSWERED  # whether it is answered is unknown
             return True
-        if route.request_step is Step.NOTE_UNANSWERED:
+        if route.request_step == NOTE_UNANSWERED:
             if route.expects_response(frame):
                 return True
             exchange.expects_response = False
             self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
-        if route.request_step is Step.BEGIN_SASL:
+        if route.request_step == BEGIN_SASL:
             self._learning.from_handshake(frame)
             if self._sasl.on_handshake(route.api_version, exchange.client_id):
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
@@ -440,14 +426,14 @@ cdef class Session:
 
     def _cut_request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """As ``_request_step``, for a cut body."""
-        if route.request_step is Step.LEARN_SOFTWARE:
+        if route.request_step == LEARN_SOFTWARE:
             self._learning.from_api_versions(route, frame)
-        elif route.request_step is Step.NOTE_UNANSWERED and peeked(frame, "acks") == 0:
+        elif route.request_step == NOTE_UNANSWERED and peeked(frame, "acks") == 0:
             exchange.expects_response = False
             self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
-        elif route.request_step is Step.BEGIN_SASL and self._sasl.on_handshake(route.api_version, exchange.client_id):
+        elif route.request_step == BEGIN_SASL and self._sasl.on_handshake(route.api_version, exchange.client_id):
             self._requests.frames.limit = self.limits.unauthenticated_frame_size
         return True
 
@@ -529,7 +515,7 @@ cdef class Session:
             route = None
         if route is not None:
             route.read_response(frame)
-            if route.request_step is Step.LEARN_SOFTWARE and exchange.request is not None:
+            if route.request_step == LEARN_SOFTWARE and exchange.request is not None:
                 self._judge_api_versions(exchange, exchange.request, frame)
             if frame.error is not None:
                 said = f"response: {frame.error}"
@@ -557,9 +543,9 @@ cdef class Session:
         exchange.undecoded = None if error is None else f"request: {error}"
 
     def _response_step(self, route: Route, frame: Frame) -> None:
-        if route.response_step is Step.BEGIN_SASL and failed(frame):
+        if route.response_step == BEGIN_SASL and failed(frame):
             self._sasl.on_refusal()
-        elif route.response_step is Step.FOLLOW_SASL and not failed(frame):
+        elif route.response_step == FOLLOW_SASL and not failed(frame):
             self._sasl.leave()
             self._lift_limit()
 

@@ -1,9 +1,8 @@
 """AnalysisCounts: what the analyzer counts, as AnalyzerCounts and AnalyzerSeries (messages.py). There are at most MOST_SERIES
-rows of each kind; the last one is for all other names. For names that peers choose, those that send most are kept (series.py).
+rows of each kind; the last one is for all other names. For names that peers choose, those that send most are kept (series.pyx).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,36 +12,11 @@ from kproxy.pipeline.output import End, Observer, Source
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.protocol.found import NamedPartition
-from kproxy.proxy.analyzer.client_counts import Client, ClientCounts
-from kproxy.proxy.analyzer.lag import GroupLag, name_of
-from kproxy.proxy.analyzer.series import OTHER, BoundedCounter, Series
+from kproxy.proxy.analyzer.exchange_counts import ExchangeCounts
+from kproxy.proxy.analyzer.series import OTHER, BoundedCounter
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
-from kproxy.session import BadFrame, Connection, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Connection, Event, Exchange, Gap, NotKafka, SaslToken
 from kproxy.session.exchanges import peeked
-
-MOST_GROUPS = 10_000
-
-# APIs whose requests name a group (classic, consumer, share, streams)
-_GROUP_APIS = (
-    ApiKey.OFFSET_FETCH,
-    ApiKey.TXN_OFFSET_COMMIT,
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.JOIN_GROUP,
-    ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP,
-    ApiKey.SYNC_GROUP,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    ApiKey.SHARE_GROUP_HEARTBEAT,
-    ApiKey.STREAMS_GROUP_HEARTBEAT,
-)
-
-_GENERATIONS: Final[dict[int | None, str]] = {  # the field of a response that says which generation it is of
-    ApiKey.JOIN_GROUP: "generationId",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: "memberEpoch",
-    ApiKey.SHARE_GROUP_HEARTBEAT: "memberEpoch",
-    ApiKey.STREAMS_GROUP_HEARTBEAT: "memberEpoch",
-}
 
 
 class AnalysisCounts(Observer):
@@ -59,33 +33,11 @@ class AnalysisCounts(Observer):
         self.throttled = BoundedCounter()
         self.throttle_ms = BoundedCounter()
         self.logins = Logins()
-        # By cluster and client id: requests, their bytes, bytes of responses, responses with an error, throttled ms
-        self.clients = Series(5, labels=2)
-        self.software = Series(2, labels=3)  # by cluster, name and version: requests, connections
-        self.topics = Series(2, labels=3)  # by cluster, topic and operation: requests, bytes of records
-        self.groups = Series(3, labels=2)  # by cluster and group: requests, responses with an error, rebalances
-        self.lag = GroupLag()
-        self._exchanges = ClientCounts(self._add_client)
-        self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
+        self._exchanges = ExchangeCounts()
+        self.lag = self._exchanges.lag
         self._source = 0
-        self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()  # by cluster and group
         self._names = {key: api.name for key, api in facts().apis.items()}
-        self._by_api: dict[int | None, Callable[[Exchange, bool], None]] = {
-            ApiKey.PRODUCE: self._count_produced,
-            ApiKey.FETCH: self._count_fetched,
-            ApiKey.API_VERSIONS: self._count_software,
-            **dict.fromkeys(_GROUP_APIS, self._count_group),
-            ApiKey.OFFSET_COMMIT: self._count_commit,
-            ApiKey.TXN_OFFSET_COMMIT: self._count_commit,
-            ApiKey.OFFSET_FETCH: self._count_commit,
-            ApiKey.LIST_OFFSETS: self._count_ends,
-        }
-        self._series: dict[str, Series] = {
-            "clients": self.clients,
-            "software": self.software,
-            "topics": self.topics,
-            "groups": self.groups,
-        }
+        self._series = {name: getattr(self._exchanges, name) for name in ("clients", "software", "topics", "groups")}
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """Count an event, with its bodies if another output has read them. Never raises, whatever the bytes hold."""
@@ -95,7 +47,7 @@ class AnalysisCounts(Observer):
                 self.logins.note_token((self._source, event.connection.number), event.connection)
             return
         exchanges = self._exchanges
-        exchanges.add(event)
+        exchanges.add(event, self._source)
         refused = exchanges.is_refused
         self.has_failed = refused or event.unanswered is not None or event.undecoded is not None
         if not exchanges.is_whole or (bodies is not None and bodies.undecoded is not None):
@@ -104,9 +56,6 @@ class AnalysisCounts(Observer):
             self.logins.note((self._source, event.connection.number), event)
         if refused or exchanges.throttle_ms:
             self._count_refusal(event, exchanges.throttle_ms)
-        count = self._by_api.get(event.api_key)
-        if count is not None:
-            count(event, refused)
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
@@ -153,11 +102,6 @@ class AnalysisCounts(Observer):
             sasl_tokens=self.events[SaslToken],
         )
 
-    def _add_client(self, client: Client, numbers: tuple[int, int, int, int, int]) -> None:
-        cluster, client_id, *software = client
-        self.clients.add((cluster, client_id), *numbers)
-        self.software.add((cluster, *software), numbers[0], 0)
-
     def series(self) -> list[AnalyzerSeries]:
         """Return the numbers by names from traffic, one message for each kind."""
         self._exchanges.flush()
@@ -182,74 +126,11 @@ class AnalysisCounts(Observer):
 
     def end(self, end: End) -> None:
         if end.side is None:
-            self._software_known.discard((self._source, end.connection))
+            self._exchanges.end(self._source, end.connection)
             self.logins.end((self._source, end.connection))
 
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
-
-    def _count_produced(self, exchange: Exchange, refused: bool) -> None:
-        if exchange.request is not None:
-            self._count_sizes("produce", exchange.request.partitions(), exchange)
-        if exchange.response is not None:
-            self.lag.note_produced(exchange, exchange.response.partitions())
-
-    def _count_fetched(self, exchange: Exchange, refused: bool) -> None:
-        if exchange.response is not None:
-            partitions = exchange.response.partitions()
-            self._count_sizes("fetch", partitions, exchange)
-            self.lag.note_fetched(exchange, partitions)
-
-    def _count_sizes(self, operation: str, partitions: list[NamedPartition], exchange: Exchange) -> None:
-        """Count the bytes of records by topic."""
-        sizes: dict[str, int] = {}
-        for partition in partitions:
-            if partition.records_size:
-                name = name_of(partition, exchange.topic_names)
-                sizes[name] = sizes.get(name, 0) + partition.records_size
-        for name, size in sizes.items():
-            self.topics.add((exchange.connection.cluster, name, operation), 1, size)
-
-    def _count_software(self, exchange: Exchange, refused: bool) -> None:
-        """Count a connection once by its software, which ApiVersions names, perhaps several times."""
-        peer = exchange.connection
-        connection = self._source, peer.number
-        if peer.client_software_name is not None and connection not in self._software_known:
-            self._software_known.add(connection)
-            self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
-
-    def _count_group(self, exchange: Exchange, refused: bool) -> None:
-        """Count a request about a group."""
-        cluster, response = exchange.connection.cluster, exchange.response
-        for group in [] if exchange.request is None else exchange.request.group_ids():
-            is_rebalance = response is not None and self._is_rebalance(group, exchange, response)
-            self.groups.add((cluster, group), 1, refused, is_rebalance)
-
-    def _count_commit(self, exchange: Exchange, refused: bool) -> None:
-        """Count a request about the offsets that a group has committed."""
-        self._count_group(exchange, refused)
-        self.lag.note_committed(exchange)
-
-    def _count_ends(self, exchange: Exchange, refused: bool) -> None:
-        """Note the ends of partitions that a client has asked for."""
-        self.lag.note_listed(exchange)
-
-    def _is_rebalance(self, group: str, exchange: Exchange, response: Frame) -> bool:
-        """Return whether a response has a generation of the group, or a member's epoch, that no earlier response had."""
-        api_key, key = exchange.api_key, (exchange.connection.cluster, group)
-        field = _GENERATIONS.get(api_key)
-        if field is None or peeked(response, "errorCode"):
-            return False
-        generation = peeked(response, field)
-        if generation is None or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
-            return False
-        known = self._generations.pop(key, -1)
-        # Members reach an epoch one after the other; the generations of a classic group that was empty for long start anew.
-        is_new = generation != known if api_key == ApiKey.JOIN_GROUP else generation > known
-        self._generations[key] = generation if is_new else known
-        if len(self._generations) > MOST_GROUPS:
-            self._generations.popitem(last=False)
-        return is_new
 
 
 SASL_APIS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))

@@ -199,7 +199,7 @@ class ClusterReach:
         return messages.ClusterState(name, self._reached, None if self._reached else self._reason)
 
 
-MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/series.py, whose imports the supervisor does not need
+MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/series.pyx, whose imports the supervisor does not need
 _OF_THE_MOMENT = ("at", "connections", "waiting_bytes", "most_lag_ns")
 
 

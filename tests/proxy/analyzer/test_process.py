@@ -40,7 +40,7 @@ from kproxy.proxy.page_records import Begun, Pieces, Shown, Tally
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from kproxy.schemas.settings import SchemaSources
-from kproxy.session import Direction, Event, Exchange, Session
+from kproxy.session import Event, Exchange, Session
 from tests.conftest import Require
 from tests.support.command import kproxy
 from tests.support.conversation import broker, client, events_of, fetch_exchange, produce_exchange, records_of
@@ -464,10 +464,10 @@ def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name
 
 def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(Session):
-        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+        def receive(self, direction: int, data: bytes, at: int, sent_at: int = 0) -> list[Event]:
             while self.connection.number == 1:
                 pass
-            return super().receive(direction, data, at)
+            return super().receive(direction, data, at, sent_at)
 
     def decode() -> None:
         with analyzer._watched():

@@ -12,7 +12,7 @@ from kproxy.proxy.analyzer.process import Stuck
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapKind
-from kproxy.session import Direction, Event, Exchange, Gap, Limits, Session
+from kproxy.session import Event, Exchange, Gap, Limits, Session
 from tests.support.frames import (
     delete_topic,
     delete_topic_answer,
@@ -166,10 +166,10 @@ def test_a_fault_ends_the_analysis_of_its_connection_alone(
     heard: Heard, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Faulty(Session):
-        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+        def receive(self, direction: int, data: bytes, at: int, sent_at: int = 0) -> list[Event]:
             if self.connection.number == 1:
                 raise error
-            return super().receive(direction, data, at)
+            return super().receive(direction, data, at, sent_at)
 
     monkeypatch.setattr(connections, "Session", Faulty)
     taken = decoder(heard)

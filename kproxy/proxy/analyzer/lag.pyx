@@ -1,3 +1,4 @@
+# cython: language_level=3, auto_pickle=False
 """GroupLag: how far consumer groups are behind, from the commits and the ends of partitions that pass here.
 
     committed   OffsetCommit and TxnOffsetCommit that the broker accepted, OffsetFetch responses
@@ -9,82 +10,88 @@ were seen. Memory is bounded: the groups and partitions that were not named for 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from itertools import groupby
+from typing import TypeAlias
+
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.found cimport NamedPartition
+from kproxy.protocol.program cimport ROLE_GROUP_ID, ROLE_PARTITION
+from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.protocol import ApiKey
-from kproxy.protocol.found import NamedPartition
 from kproxy.proxy.analyzer.series import IDLE, MOST_SERIES, OTHER, Row, labels_of
-from kproxy.session import Exchange, Frame
 
-MOST_PARTITIONS = 50_000  # whose ends are remembered
-MOST_COMMITS = 50_000  # partitions of all groups together
-MOST_GROUPS = 10_000
+MOST_PARTITIONS: int = 50_000  # whose ends are remembered
+MOST_COMMITS: int = 50_000  # partitions of all groups together
+MOST_GROUPS: int = 10_000
 LONGEST_GROUP = 1_000  # characters
 LONGEST_TOPIC = 249  # Topic.MAX_NAME_LENGTH
 LATEST = -1  # timestamp in ListOffsets: the end of the partition
 
-Place = tuple[str, str, int]  # cluster, topic, partition
-GroupKey = tuple[str, str]  # cluster, group
-Lag = tuple[int, int, GroupKey]  # sum over the partitions, and the largest
+Place: TypeAlias = tuple[str, str, int]  # cluster, topic, partition
+GroupKey: TypeAlias = tuple[str, str]  # cluster, group
+Lag: TypeAlias = tuple[int, int, GroupKey]  # sum over the partitions, and the largest
 
 
-class _Group:
-    __slots__ = ("commits", "used")
+cdef class GroupCommits:
+    """What a group has committed."""
 
-    def __init__(self) -> None:
-        self.commits: dict[Place, int] = {}
-        self.used = 0.0
+    cdef readonly dict commits  # type: dict[Place, int]
+    cdef double used
 
 
-class GroupLag:
+cdef class GroupLag:
     """The lag of each group; ``rows`` has its sum over the partitions, and the largest."""
 
-    def __init__(self) -> None:
-        self._ends: OrderedDict[Place, int] = OrderedDict()
-        self._groups: OrderedDict[GroupKey, _Group] = OrderedDict()
-        self._commits = 0  # of all groups
+    def __init__(self):
+        self._ends = OrderedDict()
+        self._groups = OrderedDict()
         self._most, self._idle = MOST_SERIES, IDLE
-        self._now = 0.0
 
-    def note_fetched(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
+    cpdef int note_fetched(self, Exchange exchange, list partitions) except -1:  # type: (...) -> None
         """Note the ends in a Fetch response."""
         for place, partition in _with_offsets(exchange, partitions):
-            self._note_end(place, partition.offset)
+            self._note_end(place, (<NamedPartition>partition).offset)
+        return 0
 
-    def note_produced(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
+    cpdef int note_produced(self, Exchange exchange, list partitions) except -1:  # type: (...) -> None
         """Note how far partitions reach at least: each ends after the base offset in its Produce response."""
+        cdef int64_t end
         for place, partition in _with_offsets(exchange, partitions):
-            end = partition.offset + 1
+            end = (<NamedPartition>partition).offset + 1
             if self._ends.get(place, 0) < end:
                 self._note_end(place, end)
             else:
                 self._ends.move_to_end(place)
+        return 0
 
-    def note_listed(self, exchange: Exchange) -> None:
+    cpdef int note_listed(self, Exchange exchange) except -1:  # type: (...) -> None
         """Note the ends in a ListOffsets response."""
-        requested = _places(exchange, _partitions(exchange.request))
+        requested = _places(exchange, partitions_of(exchange.request))
         latest = {place for place, partition in requested if partition.timestamp == LATEST}
-        for place, partition in _with_offsets(exchange, _partitions(exchange.response)) if latest else ():
+        for place, partition in _with_offsets(exchange, partitions_of(exchange.response)) if latest else ():
             if place in latest:
                 self._note_end(place, partition.offset)
+        return 0
 
-    def note_committed(self, exchange: Exchange) -> None:
+    cpdef int note_committed(self, Exchange exchange) except -1:  # type: (...) -> None
         """Note a commit, or the committed offsets that a group asks for."""
-        answered = _places(exchange, _partitions(exchange.response))
+        answered = _places(exchange, partitions_of(exchange.response))
         if not answered or exchange.request is None:
-            return
+            return 0
         if exchange.api_key == ApiKey.OFFSET_FETCH:
             asked = _group_of(exchange.request)  # responses name their groups since version 8
-            for group_id, found in groupby(answered, lambda one: one[1].group_id):
+            for group_id, found in groupby(answered, _group_id_of):
                 offsets = {place: one.offset for place, one in found if not one.error_code and one.offset >= 0}
                 self._note_commits((exchange.connection.cluster, group_id or asked), offsets)
-            return
+            return 0
         accepted = {place for place, partition in answered if not partition.error_code}
-        requested = _places(exchange, exchange.request.partitions())
+        requested = _places(exchange, partitions_of(exchange.request))
         commits = {place: one.offset for place, one in requested if place in accepted and one.offset >= 0}
         self._note_commits((exchange.connection.cluster, _group_of(exchange.request)), commits)
+        return 0
 
     def _note_end(self, place: Place, end: int) -> None:
         ends = self._ends
@@ -97,9 +104,10 @@ class GroupLag:
         """Note the offsets that a group has committed; forget the groups used least lately if there are too many."""
         if not offsets or not 0 < len(key[1]) <= LONGEST_GROUP or len(offsets) > MOST_COMMITS:
             return
-        group = self._groups.get(key)
+        cdef GroupCommits group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = _Group()
+            group = self._groups[key] = GroupCommits()
+            group.commits = {}
         before = len(group.commits)
         group.commits |= offsets
         group.used = self._now
@@ -112,7 +120,7 @@ class GroupLag:
             self._forget(next(iter(self._groups)))
 
     def _forget(self, key: GroupKey) -> None:
-        self._commits -= len(self._groups.pop(key).commits)
+        self._commits -= len((<GroupCommits>self._groups.pop(key)).commits)
 
     def limit(self, most: int, idle: float) -> None:
         """Report at most *most* groups, and forget groups no commit of which was seen for *idle* seconds."""
@@ -121,7 +129,7 @@ class GroupLag:
     def age(self, now: float) -> None:
         """Forget groups that are idle; *now* is in seconds and never less than before."""
         self._now = now
-        for key in [key for key, group in self._groups.items() if now - group.used >= self._idle]:
+        for key in [key for key, group in self._groups.items() if now - (<GroupCommits>group).used >= self._idle]:
             self._forget(key)
 
     def rows(self) -> list[Row]:
@@ -129,7 +137,7 @@ class GroupLag:
         ends = self._ends
         lags: list[Lag] = []
         for key, known in self._groups.items():
-            behind = [max(0, ends[place] - at) for place, at in known.commits.items() if place in ends]
+            behind = [max(0, ends[place] - at) for place, at in (<GroupCommits>known).commits.items() if place in ends]
             if behind:
                 lags.append((sum(behind), max(behind), key))
         kept = lags if len(lags) < self._most else nlargest(max(0, self._most - 1), lags)
@@ -153,29 +161,40 @@ def _add(rows: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], total:
     rows[labels] = [before[0] + total, max(before[1], largest)]
 
 
-def _partitions(frame: Frame | None) -> list[NamedPartition]:
-    return [] if frame is None else frame.partitions()
+cdef list partitions_of(Frame frame):
+    return [] if frame is None else frame.find(ROLE_PARTITION).partitions()
 
 
-def _group_of(request: Frame) -> str:
-    return next(iter(request.group_ids()), "")
+def _group_id_of(tuple place) -> str:
+    return (<NamedPartition>place[1]).group_id
 
 
-def _places(exchange: Exchange, partitions: Iterable[NamedPartition]) -> list[tuple[Place, NamedPartition]]:
+cdef str _group_of(Frame request):
+    return next(iter(request.find(ROLE_GROUP_ID).group_ids()), "")
+
+
+cdef list _places(Exchange exchange, list partitions, bint with_offsets=False):
     """Return the place of each partition whose topic is named, and the partition."""
+    cdef NamedPartition partition
+    cdef str name
+    cdef list places = []
     cluster, names = exchange.connection.cluster, exchange.topic_names
-    return [
-        ((cluster, name, partition.index), partition)
-        for partition in partitions
-        if 0 < len(name := name_of(partition, names)) <= LONGEST_TOPIC
-    ]
+    for partition in partitions:
+        if with_offsets and (partition.offset < 0 or partition.error_code):
+            continue
+        name = name_of(partition, names)
+        if 0 < len(name) <= LONGEST_TOPIC:
+            places.append(((cluster, name, partition.index), partition))
+    return places
 
 
-def _with_offsets(exchange: Exchange, partitions: Iterable[NamedPartition]) -> list[tuple[Place, NamedPartition]]:
+cdef list _with_offsets(Exchange exchange, list partitions):
     """As ``_places``, for the partitions that have an offset and no error."""
-    return _places(exchange, [one for one in partitions if one.offset >= 0 and not one.error_code])
+    return _places(exchange, partitions, True)
 
 
-def name_of(partition: NamedPartition, names: Mapping[str, str]) -> str:
+cdef str name_of(NamedPartition partition, names):
     """Return the name of a partition's topic, or its id if the name is not known; "" if it has neither."""
-    return partition.topic or (names.get(partition.topic_id, partition.topic_id) if partition.topic_id else "")
+    if partition.topic:
+        return partition.topic
+    return names.get(partition.topic_id, partition.topic_id) if partition.topic_id else ""

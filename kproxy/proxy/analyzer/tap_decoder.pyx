@@ -1,18 +1,26 @@
+# cython: language_level=3, auto_pickle=False
 """Turn the records of one tap ring into calls of the connections that decode them."""
 
 import msgspec
 
+from libc.stdint cimport int64_t
+
+from kproxy.pipeline.connections cimport Connections
+
 from kproxy.filters.contract import ClientTls
-from kproxy.pipeline.connections import Connections
 from kproxy.protocol import Direction
 from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
 from kproxy.session.endings import Cut, who_closed
 from kproxy.session.events import TlsFacts
 
-MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
-CLOSED_SIZE = 9  # bytes of CLOSE
-OPEN, DATA, END, CLOSE, SENT = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE, TapKind.SENT
+MOST_LOST: int = 1 << 48  # bytes, in one record: more than a connection carries
+CLOSED_SIZE: int = 9  # bytes of CLOSE
+cdef int OPEN = TapKind.OPEN
+cdef int DATA = TapKind.DATA
+cdef int END = TapKind.END
+cdef int CLOSE = TapKind.CLOSE
+cdef int SENT = TapKind.SENT
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
 ENDED = {  # by the first byte of CLOSE: who ended the connection, if no END said so before
@@ -30,16 +38,21 @@ ENDED = {  # by the first byte of CLOSE: who ended the connection, if no END sai
 _read_opened = msgspec.json.Decoder(Opened).decode
 
 
-class TapDecoder:
+cdef class TapDecoder:
     """Feeds *connections* with the records of a ring. No record raises an exception, whatever is in it."""
 
-    def __init__(self, connections: Connections) -> None:
+    cdef readonly Connections connections
+    cdef readonly int64_t taken  # records
+
+    def __init__(self, Connections connections not None):
         self.connections = connections
-        self.taken = 0  # records
 
     def decode(self, items: list[TapItem]) -> None:
         """Decode records in their order."""
-        connections = self.connections
+        cdef Connections connections = self.connections
+        cdef int kind
+        cdef int64_t at
+        cdef int64_t sent_after
         for kind, number, direction, at, data, sent_after in items:
             self.taken += 1
             if kind == DATA:

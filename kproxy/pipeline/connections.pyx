@@ -1,3 +1,4 @@
+# cython: language_level=3, auto_pickle=False
 """Decode live connections that are known to be Kafka: chunks of bytes in, events out. A failure stays in its connection.
 
 A failure inside a Session, or while its events are written (an exception, no memory left, too long on one chunk), ends the
@@ -8,15 +9,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from libc.stdint cimport int64_t
+
+from kproxy.session.exchanges cimport Exchange
+
 from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
-from kproxy.session import ClusterView, Connection, Event, Exchange, Limits, Session
+from kproxy.session import ClusterView, Connection, Event, Limits, Session
 from kproxy.session.endings import Cut
 from kproxy.session.events import TlsFacts
 
-MOST_CLUSTERS = 1_000
-FAULT, LIMITS = "fault", "analyzer_limits"  # why requests are left out: labels of kproxy_exchanges_left_out
+MOST_CLUSTERS: int = 1_000
+# Why requests are left out: labels of kproxy_exchanges_left_out
+FAULT: str = "fault"
+LIMITS: str = "analyzer_limits"
 
 
 class Listener(Protocol):
@@ -31,18 +38,16 @@ class Listener(Protocol):
         """Take the end of a connection, or of one side of it; *fault* where decoding it failed."""
 
 
-class LiveConnection:
+cdef class LiveConnection:
     """One live connection."""
 
-    __slots__ = ("at", "held", "number", "opened_at", "reported", "session")
 
-    def __init__(self, number: int, session: Session, opened_at: int) -> None:
-        self.number = number
-        self.session = session
-        self.opened_at = opened_at  # ns
-        self.at = opened_at  # ns: when its last chunk came
-        self.reported = 0  # requests whose exchange was handed to the listener
-        self.held = 0  # bytes that came since its last event: about what the session holds
+def _ignore(connection: Connection, at: int) -> None:
+    pass
+
+
+def _held_by(LiveConnection connection) -> int:
+    return connection.held
 
 
 def new_cluster_view(kind: type[ClusterView] = ClusterView) -> ClusterView:
@@ -52,11 +57,11 @@ def new_cluster_view(kind: type[ClusterView] = ClusterView) -> ClusterView:
     return view
 
 
-class Clusters:
+cdef class Clusters:
     """What connections have shown about each cluster, by the cluster's name in the configuration."""
 
-    def __init__(self) -> None:
-        self.views: OrderedDict[str, ClusterView] = OrderedDict()
+    def __init__(self):
+        self.views = OrderedDict()
 
     def view(self, name: str) -> ClusterView:
         """Return the view of one cluster, made at the first call; the oldest is dropped when there are too many."""
@@ -68,7 +73,7 @@ class Clusters:
         return known
 
 
-class Connections:
+cdef class Connections:
     """The connections of one live source. Calls for a connection that is not open are ignored.
 
     Args:
@@ -88,9 +93,9 @@ class Connections:
         limits: Limits,
         *,
         contain: tuple[type[BaseException], ...],
-        most: int,
-        most_held: int,
-        on_open: Callable[[Connection, int], None] = lambda connection, at: None,
+        int64_t most,
+        int64_t most_held,
+        on_open: Callable[[Connection, int], None] = _ignore,
     ) -> None:
         self._clusters = clusters
         self._listener = listener
@@ -99,18 +104,10 @@ class Connections:
         self._most = most
         self._most_held = most_held
         self._on_open = on_open
-        self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the connection that was silent longest is first
-        self._held = 0
-        self.last_at = 0  # ns: time of the last chunk
-        self.given_up = 0  # connections closed because of ``most`` or ``most_held``
-        self.faults: dict[str, int] = {}  # connections that failed, by exception
-        self._ended: dict[
-            int, tuple[int, str]
-        ] = {}  # connections that failed or were given up: requests reported, and why
-        self.requests = 0  # requests whose exchanges were handed to the listener
-        self.left_out: dict[
-            str, int
-        ] = {}  # requests whose exchanges were not, by reason; known when their connection closes
+        self._open = OrderedDict()
+        self._ended = {}
+        self.faults = {}
+        self.left_out = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -118,7 +115,7 @@ class Connections:
     def opened(self) -> Iterator[tuple[Connection, int]]:
         """Yield the open connections, each with the time (ns) at which it began."""
         for one in self._open.values():
-            yield one.session.connection, one.opened_at
+            yield (<LiveConnection>one).session.connection, (<LiveConnection>one).opened_at
 
     def open(
         self,
@@ -138,8 +135,9 @@ class Connections:
             tls: facts about the client's TLS connection to kproxy.
         """
         self.last_at = at
+        cdef LiveConnection made
         self._ended.pop(number, None)
-        known = self._open.get(number)
+        cdef LiveConnection known = self._open.get(number)
         if known is not None:
             self._close(known, at, CloseReason.REUSED)
         session = Session(
@@ -152,39 +150,42 @@ class Connections:
             is_kafka=True,
         )
         session.connection.cluster, session.connection.tls_to_proxy = cluster, tls
-        self._open[number] = LiveConnection(number, session, at)
+        made = LiveConnection.__new__(LiveConnection)
+        made.number, made.session, made.opened_at = number, session, at
+        self._open[number] = made
         self._on_open(session.connection, at)
         if len(self._open) > self._most:
             self._give_up(next(iter(self._open.values())))
 
-    def receive(self, number: int, direction: int, data: bytes, at: int, sent_at: int = 0) -> None:
+    cpdef int receive(self, number: int, int direction, bytes data, int64_t at, int64_t sent_at=0) except -1:  # type: (...) -> None
         """Receive the next bytes of a direction (Direction); *sent_at*: see Session.receive."""
+        cdef LiveConnection connection = self._open.get(number)
+        cdef Py_ssize_t size
+        cdef list events
         self.last_at = at
-        connection = self._open.get(number)
         if connection is None:
-            return
+            return 0
         try:
             self._open.move_to_end(number)
-            connection.at = at
-            receive = connection.session.receive
-            events = receive(direction, data, at, sent_at) if sent_at else receive(direction, data, at)
+            events = connection.session.receive(direction, data, at, sent_at)
             if events:
                 self._held -= connection.held
                 connection.held = 0
                 self._hand_over(connection, events)
-                return
+                return 0
         except self._contain as error:
             self.fail(number, error)
-            return
+            return 0
         size = len(data)
         connection.held += size
         self._held += size
         if self._held > self._most_held:
-            self._give_up(max(self._open.values(), key=lambda one: one.held))
+            self._give_up(max(self._open.values(), key=_held_by))
+        return 0
 
     def note_sent(self, number: int, direction: int, sent_at: int) -> None:
         """Record when the latest requests were sent on; see Session.note_sent."""
-        connection = self._open.get(number)
+        cdef LiveConnection connection = self._open.get(number)
         if connection is not None:
             try:
                 connection.session.note_sent(direction, sent_at)
@@ -194,9 +195,8 @@ class Connections:
     def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
         """Skip the next *size* bytes of a direction: they will not arrive, for the reason *cut*."""
         self.last_at = at
-        connection = self._open.get(number)
+        cdef LiveConnection connection = self._open.get(number)
         if connection is not None:
-            connection.at = at
             try:
                 self._hand_over(connection, connection.session.gap(direction, size, at, cut))
             except self._contain as error:
@@ -205,7 +205,7 @@ class Connections:
     def end(self, number: int, direction: int, at: int, *, reset: bool = False) -> None:
         """End a direction: its side sent FIN, or with *reset* an RST."""
         self.last_at = at
-        connection = self._open.get(number)
+        cdef LiveConnection connection = self._open.get(number)
         if connection is not None:
             try:
                 self._hand_over(connection, connection.session.end(direction, at, direction if reset else None))
@@ -221,7 +221,7 @@ class Connections:
             ended: in words, who ended it; for connections without a FIN or RST.
         """
         self.last_at = at
-        connection = self._open.get(number)
+        cdef LiveConnection connection = self._open.get(number)
         if connection is not None:
             known = connection.session.connection
             known.closed = known.closed or ended
@@ -242,29 +242,29 @@ class Connections:
             self._drop(next(iter(self._open.values())))
         self._ended.clear()
 
-    def _hand_over(self, connection: LiveConnection, events: list[Event]) -> None:
-        listener = self._listener
-        before = listener.taken
+    cdef int _hand_over(self, LiveConnection connection, list events) except -1:
+        cdef int64_t before = self._listener.taken
+        cdef int64_t requests = 0
         try:
-            listener.receive_events(events)
+            self._listener.receive_events(events)
         finally:
-            requests = 0
-            for event in events[: listener.taken - before]:
-                if type(event) is Exchange and event.request is not None:
+            for event in events[: self._listener.taken - before]:
+                if type(event) is Exchange and (<Exchange>event).request is not None:
                     requests += 1
             connection.reported += requests
             self.requests += requests
+        return 0
 
     def fail(self, number: int, error: BaseException) -> None:
         """Stop decoding a connection, as its state can no longer be trusted, and count the *error*."""
         name = type(error).__name__
         self.faults[name] = self.faults.get(name, 0) + 1
-        failed = self._forget(number)
+        cdef LiveConnection failed = self._forget(number)
         if failed is not None:
             self._ended[number] = failed.reported, FAULT
         self._listener.end_connection(End(number, self.last_at, reason=CloseReason.EVICTED), error)
 
-    def _close(self, connection: LiveConnection, at: int, reason: CloseReason) -> None:
+    def _close(self, LiveConnection connection, int64_t at, reason: CloseReason) -> None:
         self._forget(connection.number)
         try:
             self._hand_over(connection, connection.session.close(at))
@@ -274,18 +274,18 @@ class Connections:
         else:
             self._listener.end_connection(End(connection.number, at, reason=reason), None)
 
-    def _give_up(self, connection: LiveConnection) -> None:
+    def _give_up(self, LiveConnection connection) -> None:
         self.given_up += 1
         self._ended[connection.number] = connection.reported, LIMITS
         self._drop(connection)
 
-    def _drop(self, connection: LiveConnection) -> None:
+    def _drop(self, LiveConnection connection) -> None:
         """Drop a connection without reporting its requests in flight as unanswered: responses may still come."""
         self._forget(connection.number)
         self._listener.end_connection(End(connection.number, self.last_at, reason=CloseReason.EVICTED), None)
 
-    def _forget(self, number: int) -> LiveConnection | None:
-        connection = self._open.pop(number, None)
+    cdef LiveConnection _forget(self, number):
+        cdef LiveConnection connection = self._open.pop(number, None)
         if connection is not None:
             self._held -= connection.held
         return connection

@@ -1,3 +1,4 @@
+# cython: language_level=3, auto_pickle=False
 """Series: numbers by names from traffic. The names that send most have their own numbers; all others share OTHER.
 
 BoundedCounter is simpler: the first names have their own counts, all later ones share OTHER. In a Series, a name is
@@ -11,14 +12,15 @@ ended       once it was idle for long: its place is free
 """
 
 from heapq import nlargest, nsmallest
-from operator import add
 from typing import Any, TypeAlias
+
+from libc.stdint cimport int64_t
 
 import msgspec
 
 from kproxy.output.escaping import label_of, well_formed
 
-MOST_SERIES = 1_000  # OTHER included
+MOST_SERIES: int = 1_000  # OTHER included
 IDLE = 3_600.0  # seconds
 OTHER = "__other__"
 PERIOD = 60.0  # seconds
@@ -36,22 +38,23 @@ def labels_of(key: Key) -> Labels:
     return tuple(map(label_of, key))
 
 
-class Kept:
+cdef Kept new_kept(double now):
+    cdef Kept kept = Kept.__new__(Kept)
+    kept.used = now
+    return kept
+
+
+cdef class Kept:
     """The numbers of a name that has its own; the first one is its requests."""
 
-    __slots__ = ("began", "numbers", "seen", "used")
-
-    def __init__(self, width: int, now: float) -> None:
-        self.numbers = [0] * width
-        self.began = 0  # its requests at the beginning of the period
-        self.seen = 0  # its requests when it was last seen used
-        self.used = now
-
-    def is_idle(self, now: float, longest: float) -> bool:
+    cdef bint is_idle(self, double now, double longest) noexcept:
         """Return whether it had no request for *longest* seconds."""
         if self.numbers[0] != self.seen:
             self.seen, self.used = self.numbers[0], now
         return now - self.used >= longest
+
+    cdef list row(self, int width):
+        return [self.numbers[at] for at in range(width)]
 
     @property
     def in_period(self) -> int:
@@ -59,28 +62,31 @@ class Kept:
         return self.numbers[0] - self.began
 
 
-class Series:
-    """Lists of *width* numbers, by keys of *labels* names each."""
+cdef class Series:
+    """*width* numbers, at most MOST_NUMBERS, by keys of *labels* names each."""
 
-    def __init__(self, width: int, labels: int) -> None:
+    def __init__(self, int width, int labels):
         self._width = width
         self._other_labels = (OTHER,) * labels
-        self._other = [0] * width
-        self._kept: dict[Labels, Kept] = {}
-        self._known: dict[Key, list[int]] = {}  # the numbers in _kept by names as they come; may be emptied at any time
-        self._shared: dict[Labels, int] = {}  # requests of names without a place, in this period
+        self._other = new_kept(0)
+        self._kept = {}
+        self._known = {}
+        self._shared = {}
         self._most, self._idle = MOST_SERIES, IDLE
-        self._now = self._period_began = 0.0
 
-    def add(self, key: Key, *numbers: int) -> None:
+    def add(self, tuple key not None: Key, *numbers: int) -> None:
         """Add as many *numbers* as a name has; the first one is its requests."""
-        found = self._known.get(key)
-        if found is None:
-            found = self._find(key, numbers[0])
-        found[:] = map(add, found, numbers)
+        cdef Kept kept = self.of(key, numbers[0])
+        for at in range(self._width):
+            kept.numbers[at] += numbers[at]
 
-    def _find(self, key: Key, requests: int) -> list[int]:
-        """Return the numbers that a name counts in: its own, new ones, or those of OTHER."""
+    cdef Kept of(self, tuple key, int64_t requests):
+        """Return what a name's numbers are to be added to, once its *requests* are known."""
+        found = self._known.get(key)
+        return self._find(key, requests) if found is None else found
+
+    cdef Kept _find(self, tuple key, int64_t requests):
+        """Return what a name counts in: its own numbers, new ones, or those of OTHER."""
         labels = labels_of(key)
         if OTHER in labels:  # it would be confused with the row of all others
             return self._other
@@ -89,28 +95,29 @@ class Series:
             if len(self._kept) >= self._most - 1:
                 self._share(labels, requests)
                 return self._other
-            kept = self._kept[labels] = Kept(self._width, self._now)
+            kept = self._kept[labels] = new_kept(self._now)
         if len(self._known) >= 2 * MOST_SERIES:  # different names may have the same label
             self._known.clear()
-        self._known[key] = kept.numbers
-        return kept.numbers
+        self._known[key] = kept
+        return kept
 
-    def _share(self, labels: Labels, requests: int) -> None:
+    cdef int _share(self, tuple labels, int64_t requests) except -1:
         shared = self._shared
         shared[labels] = shared.get(labels, 0) + requests
         if len(shared) > CANDIDATES:
             median = sorted(shared.values())[len(shared) // 2]
             self._shared = {labels: n - median for labels, n in shared.items() if n > median}
+        return 0
 
-    def limit(self, most: int, idle: float) -> None:
+    def limit(self, int64_t most, double idle) -> None:
         """Keep at most *most* series, and end those that are idle for *idle* seconds."""
         self._most, self._idle = most, idle
         self._remove(list(self._kept)[max(0, most - 1) :])
 
-    def age(self, now: float) -> None:
+    def age(self, double now) -> None:
         """End idle series; once a period, replace series with little traffic by names with more. *now*: monotonic seconds."""
         self._now = now
-        self._remove([labels for labels, kept in self._kept.items() if kept.is_idle(now, self._idle)])
+        self._remove([labels for labels, kept in self._kept.items() if (<Kept>kept).is_idle(now, self._idle)])
         if now - self._period_began >= PERIOD:
             self._period_began = now
             self._exchange()
@@ -132,10 +139,10 @@ class Series:
                 if lightest is None or requests <= 2 * lightest[1]:
                     break
                 self._remove([lightest[0]])
-            self._kept[labels] = Kept(self._width, self._now)
+            self._kept[labels] = new_kept(self._now)
         self._shared.clear()
         for kept in self._kept.values():
-            kept.began = kept.numbers[0]
+            (<Kept>kept).began = (<Kept>kept).numbers[0]
 
     def _remove(self, ended: list[Labels]) -> None:
         for labels in ended:
@@ -145,19 +152,24 @@ class Series:
 
     def rows(self) -> list[Row]:
         """Return labels and numbers of each series."""
-        rows: list[Row] = [(labels, list(kept.numbers)) for labels, kept in self._kept.items()]
-        return [*rows, (self._other_labels, list(self._other))] if any(self._other) else rows
+        rows = [(labels, (<Kept>kept).row(self._width)) for labels, kept in self._kept.items()]
+        others = self._other.row(self._width)
+        return [*rows, (self._other_labels, others)] if any(others) else rows
 
 
 # Bytes of JSON that the names of one counter take: all counters together fit one message (LONGEST_LINE of messages.py).
 MOST_NAMES = 240_000
 
 
-class BoundedCounter:
+cdef class BoundedCounter:
     """Counts by names from traffic; what comes after *most* - 1 names, or MOST_NAMES bytes of them, is counted as OTHER."""
 
-    def __init__(self, most: int = MOST_SERIES) -> None:
-        self._counts: dict[tuple[str, ...], int] = {}
+    cdef dict _counts
+    cdef int64_t _most
+    cdef int64_t _room
+
+    def __init__(self, int64_t most=1_000):
+        self._counts = {}
         self._most = most
         self._room = MOST_NAMES
 
