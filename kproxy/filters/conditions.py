@@ -9,7 +9,7 @@ the request, as it may be a password.
 
 import functools
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
@@ -18,8 +18,13 @@ from kproxy.filters.named_resources import resources_of, schema_fields
 from kproxy.filters.options import CONDITION
 from kproxy.protocol import MessageStruct, request_message
 from kproxy.protocol.addresses import address_of
+from kproxy.protocol.embedded.viewers import Content, Viewers, datum
 from kproxy.protocol.expressions import Expression, check_types
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.records import Record, read_batches
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
+from kproxy.protocol.records.objects import read_objects
+from kproxy.protocol.records.reading import open_batches
 from kproxy.protocol.vocabulary import ALIASES, Scope, fields_in
 
 NAMED = {"topics", "resources", "request"}  # fields made from the names in a request, or from its body
@@ -35,24 +40,33 @@ class Condition:
     Raises ValueError, one sentence, for a text that is not CEL, uses unknown names, or compares values of different types.
     """
 
-    def __init__(self, text: str, about: str = "when", scope: Scope = Scope.REQUEST) -> None:
-        self.expression = Expression(text, fields_in(scope), about, ALIASES)
+    def __init__(self, text: str, about: str = "when", *scopes: Scope) -> None:
+        self.expression = Expression(text, fields_in(*(scopes or [Scope.REQUEST])), about, ALIASES)
         check_types(text, about)
         self.text = text
-        self.is_for_each_topic = "topic" in self.expression.names
-        self.needs_topics = not {"topic", *NAMED}.isdisjoint(self.expression.names)
+        self.needs_records = "record" in self.expression.names
+        self.is_for_each_topic = self.needs_records or "topic" in self.expression.names
+        self.needs_topics = self.is_for_each_topic or not NAMED.isdisjoint(self.expression.names)
         self.needs_login = not {"principal", "mechanism"}.isdisjoint(self.expression.names)
 
-    def holds(self, subject: "Subject", topic: str | None = None, *, unclear: bool | None = None) -> bool:
+    def holds(
+        self,
+        subject: "Subject",
+        topic: str | None = None,
+        record: dict[str, Any] | None = None,
+        *,
+        unclear: bool | None = None,
+    ) -> bool:
         """Return whether it holds for a request, or for one topic of it.
 
         Args:
             subject: the request.
             topic: name of the topic, for a condition with ``topic``.
+            record: one of Subject.records, for a condition with ``record``.
             unclear: what to return if the condition cannot be answered; None: raise ValueError.
         """
         try:
-            return self._answer(subject, topic)
+            return self._answer(subject, topic, record)
         except ValueError:
             if unclear is None:
                 raise
@@ -68,8 +82,9 @@ class Condition:
         except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
             return True
 
-    def _answer(self, subject: "Subject", topic: str | None) -> bool:
-        values = {name: topic if name == "topic" else subject[name] for name in self.expression.names}
+    def _answer(self, subject: "Subject", topic: str | None, record: dict[str, Any] | None) -> bool:
+        own = {"topic": topic, "record": record}
+        values = {name: own[name] if name in own else subject[name] for name in self.expression.names}
         try:
             result = self.expression.evaluate(values)
         except LookupError as error:
@@ -91,8 +106,9 @@ class Subject(dict[str, Any]):
     Raises ValueError for the names in a request that has more than MOST_NAMED.
     """
 
-    def __init__(self, request: Request, topic_names: Any) -> None:
+    def __init__(self, request: Request, topic_names: Any, records: "Records | None" = None) -> None:
         super().__init__()
+        self.records = records or {}
         self._request = request
         self._topic_names = topic_names
 
@@ -126,6 +142,40 @@ class Subject(dict[str, Any]):
     def names(self, kind: str) -> list[str | None]:
         """Return the names of the resources of one type, each once."""
         return list(dict.fromkeys(resource["name"] for resource in self.named if resource["type"] == kind))
+
+
+Records: TypeAlias = dict[str | None, list[dict[str, Any]]]
+
+
+def read_records(message: Any, topic_names: Any, viewers: Viewers) -> Records:
+    """Return the records of a Produce request as conditions see them, by topic. Raises ValueError if one cannot be read."""
+    records: Records = {}
+    for topic in message.topic_data:
+        name = getattr(topic, "name", None) or topic_names.get(getattr(topic, "topic_id", ""))
+        rows = records.setdefault(name, [])
+        for partition in topic.partition_data:
+            batches = read_batches(partition.records or b"")
+            if batches.tail is not None:
+                raise ValueError("a batch cannot be read")
+            for opened in open_batches(batches, DEFAULT_LIMITS):
+                read, error = read_objects(opened)
+                if error is not None or opened.skipped is not None:
+                    raise ValueError("a batch cannot be read to its end")
+                rows += (_fields_of(record, name, partition.index, viewers) for record in read)
+    return records
+
+
+def _fields_of(record: Record, topic: str | None, partition: int, viewers: Viewers) -> dict[str, Any]:
+    named = ((key if isinstance(key, str) else str(key), value) for key, value in record.headers)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": datum(viewers.view(record.key, Content(topic, "key", record.headers))),
+        "value": datum(viewers.view(record.value, Content(topic, "value", record.headers))),
+        "headers": {key: datum(viewers.view(value, Content(topic, key))) for key, value in named},
+    }
 
 
 class TooManyStructs(ValueError):

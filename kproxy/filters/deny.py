@@ -7,14 +7,15 @@ A Metadata request goes on even if no topic is left in it, as clients need the b
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from kproxy.errors import did_you_mean
 from kproxy.filters.audit import shortened, that_fit
-from kproxy.filters.conditions import Condition, ConditionText, Subject
+from kproxy.filters.conditions import Condition, ConditionText, Records, Subject, read_records
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -45,8 +46,12 @@ from kproxy.filters.named_resources import (
 from kproxy.filters.options import OptionMistakes, Options, Rotated, quoted, text
 from kproxy.filters.turns import Steps, in_turns
 from kproxy.protocol import ApiKey
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
+from kproxy.protocol.vocabulary import Scope
+from kproxy.schemas.store import Schemas
+from kproxy.schemas.viewer import make_viewers
 
 KEPT = "deny"  # in Request.kept: the errors of topics that were taken out
 CLOSE = "CLOSE"
@@ -57,6 +62,11 @@ MOST_LATE = 1_000  # decisions that wait for the disk
 LONGEST_LOGGED = 500  # characters of a decision
 LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
 LOGIN_S = 0.005  # between looks whether a login is answered
+SCHEMAS_S, SCHEMAS_LOOK_S = (
+    2.0,
+    0.02,
+)  # that a request with records waits for schemas; between looks whether they are there
+SCOPES = Scope.REQUEST, Scope.RECORDS
 HANDSHAKES = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 SESSIONS = {ApiKey.FETCH, ApiKey.SHARE_FETCH}  # whose requests name only what is new in a session
 IN_ELEMENTS = {  # APIs in whose responses only elements have errors of authorization, not the response itself
@@ -79,7 +89,13 @@ BY_KIND = {
 class Rule(Options, frozen=True):
     """A rule that forbids requests, or topics of requests."""
 
-    when: Annotated[ConditionText, text("A condition in CEL with the fields that are listed below.")]
+    when: Annotated[
+        ConditionText,
+        text(
+            "A condition in CEL with the fields that are listed below, and for Produce with record, which has topic, partition, "
+            'key, value, headers and timestamp: record.value.country == "DE" forbids a topic if it holds for one of its records.'
+        ),
+    ]
     api_name: Annotated[
         tuple[str, ...],
         text("Names of the APIs it is for; empty: all but logins. Only these are held: name them to spare the others."),
@@ -96,7 +112,10 @@ class Rule(Options, frozen=True):
         problems: list[tuple[str, str]] = []
         is_for_each_topic = False
         try:
-            is_for_each_topic = Condition(self.when).is_for_each_topic
+            condition = Condition(self.when, "when", *SCOPES)
+            is_for_each_topic = condition.is_for_each_topic
+            if condition.needs_records and set(self.api_name) - {"Produce"}:
+                problems.append(("api_name", "a rule about record is for Produce alone"))
         except ValueError as error:
             problems.append(("when", str(error)))
         if self.error not in (None, CLOSE, *ERRORS):
@@ -138,7 +157,7 @@ class Compiled:
     """A rule that is ready to be evaluated."""
 
     def __init__(self, rule: Rule, dry_run: bool) -> None:
-        self.condition = Condition(rule.when)
+        self.condition = Condition(rule.when, "when", *SCOPES)
         self.error = rule.error
         self.message = rule.message or "denied by a rule of the proxy"
         self.name = rule.name or rule.when
@@ -151,10 +170,12 @@ class Compiled:
         self.apis = frozenset(
             key for key, api in apis if api.name in names or (not names and api.name not in HANDSHAKES)
         )
+        if self.condition.needs_records:
+            self.apis = frozenset({ApiKey.PRODUCE})
 
-    def holds(self, subject: Subject, topic: str | None = None) -> bool:
+    def holds(self, subject: Subject, topic: str | None = None, record: dict[str, Any] | None = None) -> bool:
         """Return whether the rule forbids. If that cannot be answered, a dry run says so too, while otherwise it is a fault."""
-        return self.condition.holds(subject, topic, unclear=True if self.dry_run else None)
+        return self.condition.holds(subject, topic, record, unclear=True if self.dry_run else None)
 
     def count(self, runtime: Runtime, event: str) -> None:
         """Count a decision."""
@@ -183,9 +204,9 @@ class Compiled:
 class RemainingRequest:
     """A request while rules are applied to it: the part that is left, and the errors of the topics that were removed."""
 
-    def __init__(self, request: Request, topic_names: Any) -> None:
+    def __init__(self, request: Request, topic_names: Any, records: Records | None) -> None:
         self.request = request
-        self.subject = Subject(request, topic_names)
+        self.subject = Subject(request, topic_names, records)
         self._topic_names = topic_names
         self._target = ""  # array of the response for the errors; "": nothing was taken out
         self._errors: list[Any] = []
@@ -193,7 +214,7 @@ class RemainingRequest:
     def note(self, target: str, errors: list[Any]) -> None:
         """Note the errors of topics that were removed; the rules that follow see the part that is left."""
         self._target, self._errors = target, [*self._errors, *errors]
-        self.subject = Subject(self.request, self._topic_names)
+        self.subject = Subject(self.request, self._topic_names, self.subject.records)
 
     def verdict(self, verdict_on_rest: Verdict | None) -> Verdict:
         """Return the verdict on the whole request from that on the part that is left; None: that part goes on."""
@@ -233,6 +254,10 @@ class Deny(Filter):
     A regular expression of ConsumerGroupHeartbeat (KIP-848) names no topic: the topics that a group gets by it are
     denied when they are fetched, so let the rule be for Fetch as well.
 
+    Records are read by their schemas (``schemas`` in the configuration), as JSON or as text, and a request waits up to 2 s for a
+    schema that has to be asked for. A record that cannot be read refuses the request, as does a field of a value that is none:
+    write record.value != null && record.value.country == "DE" where there are tombstones.
+
     A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the
     request lacks the field (others have it), or the request names more than 100,000 things. Write clientId != null
     && clientId.startsWith("a").
@@ -263,11 +288,17 @@ class Deny(Filter):
         self._opened = OpenedSessions(sessions)
         self.names_topics = any(rule.condition.needs_topics for rule in self._rules)
         self._needs_login = any(rule.condition.needs_login for rule in self._rules)
+        self._needs_records = any(rule.condition.needs_records for rule in self._rules)
+        self._viewers = Viewers()
+        self._schemas = Schemas()
         self._journal: Journal | None = None
         self._late: deque[tuple[int, bytes]] = deque()  # decisions that the disk was too slow for: number and line
 
     def on_start(self) -> None:
-        """Open the journal of decisions, if there is one."""
+        """Open the journal of decisions and the sources of schemas, if they are needed."""
+        if self._needs_records:
+            self._schemas = self.runtime.schemas()
+            self._viewers = make_viewers(self._schemas)
         if self.options.file is not None:
             self._journal = self.runtime.journal(self.options.file)
 
@@ -282,23 +313,35 @@ class Deny(Filter):
         """Apply the rules in order, once it is known who the client is."""
         if self._late and self._journal is not None:
             self._write_late(self._journal)
-        if self._needs_login and is_logging_in(request.connection):
-            return self._decide_after_login(request)
+        needs_records = self._needs_records and request.api_key == ApiKey.PRODUCE
+        if needs_records or (self._needs_login and is_logging_in(request.connection)):
+            return self._decide_later(request, needs_records)
         return self._decide(request)
 
-    async def _decide_after_login(self, request: Request) -> Verdict:
-        """Wait until a login is answered: clients may send requests behind it at once, as brokers read them after it."""
-        while is_logging_in(request.connection):
+    async def _decide_later(self, request: Request, needs_records: bool) -> Verdict:
+        """Wait until a login is answered: clients may send requests behind it at once, as brokers read them after it.
+
+        Then read the records in a thread, and once more when a registry has answered.
+        """
+        while self._needs_login and is_logging_in(request.connection):
             await self.runtime.sleep(LOGIN_S)
-        verdict = self._decide(request)
+        until = self.runtime.monotonic() + SCHEMAS_S
+        records: Records | None = None
+        while needs_records:
+            read = partial(read_records, request.message, self.topic_names, self._viewers)
+            records = await self.runtime.in_thread(read)
+            needs_records = self._schemas.is_asked(None) and self.runtime.monotonic() < until
+            if needs_records:
+                await self.runtime.sleep(SCHEMAS_LOOK_S)
+        verdict = self._decide(request, records)
         return verdict if isinstance(verdict, Verdict) else await verdict
 
-    def _decide(self, request: Request) -> Verdict | Any:
+    def _decide(self, request: Request, records: Records | None = None) -> Verdict | Any:
         unopened = self._opened.refusal(request)
         if unopened is not None:
             return Reply(unopened)
         rules = [rule for rule in self._rules if request.api_key in rule.apis]
-        remaining = RemainingRequest(request, self.topic_names)
+        remaining = RemainingRequest(request, self.topic_names, records)
         return in_turns(self._apply(rules, remaining))
 
     def _apply(self, rules: list[Compiled], remaining: RemainingRequest) -> Steps[Verdict]:
@@ -319,13 +362,13 @@ class Deny(Filter):
             return self._refuse(rule, request, subject, None) if rule.holds(subject) else None
         if acts_on_all_topics(request.api_key, request.message):
             return self._refuse(rule, request, subject, None) if rule.condition.may_hold(subject) else None
-        denied: list[str | None] = []
-        for number, topic in enumerate(_askable(request, subject), 1):
-            if rule.holds(subject, topic):
-                denied.append(topic)
+        denied: dict[str | None, None] = {}
+        for number, (topic, record) in enumerate(_asked_about(rule, request, subject), 1):
+            if topic not in denied and rule.holds(subject, topic, record):
+                denied[topic] = None
             if number % AT_ONCE == 0:
                 yield
-        return self._refuse_topics(rule, remaining, denied) if denied else None
+        return self._refuse_topics(rule, remaining, list(denied)) if denied else None
 
     def _refuse_topics(self, rule: Compiled, remaining: RemainingRequest, denied: list[str | None]) -> Verdict | None:
         """Take some topics out, or refuse all that there are; None: the others go on, or it is only said."""
@@ -504,6 +547,17 @@ def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:
     if request.api_key == ApiKey.METADATA or (rule.condition.is_for_each_topic and request.api_key in WITHOUT_NAMES):
         return False
     return rule.condition.needs_topics and not rule.dry_run and None in subject["topics"]
+
+
+def _asked_about(
+    rule: Compiled, request: Request, subject: Subject
+) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+    """Yield the topics that a rule is applied to, each with each of its records if it is about records."""
+    for topic in _askable(request, subject):
+        if not rule.condition.needs_records:
+            yield topic, None
+        else:
+            yield from ((topic, record) for record in subject.records.get(topic, ()))
 
 
 def _askable(request: Request, subject: Subject) -> list[str | None]:

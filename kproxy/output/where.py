@@ -18,6 +18,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of
+from kproxy.protocol.embedded.viewers import datum
 from kproxy.protocol.expressions import Expression, check_types, first_sentence
 from kproxy.protocol.vocabulary import Scope, fields_in
 from kproxy.session import Connection, Event, Exchange, Frame
@@ -105,9 +106,9 @@ class Where:
                 self.note("records were not read: add --records")
             for record in held.get("records", ()):
                 if "value" in record:
-                    headers = {one["key"]: _datum(one["value"]) for one in record.get("headers", ())}
+                    headers = {one["key"]: datum(one["value"]) for one in record.get("headers", ())}
                     own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
-                    yield record | own | {"key": _datum(record["key"]), "value": _datum(record["value"])}
+                    yield record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
         """Return the bodies of an exchange if the condition needs them, so that outputs need not read them again; else None."""
@@ -145,14 +146,6 @@ def _entities() -> "Entities":
     from kproxy.output.entities import Entities  # noqa: PLC0415 - the bodies' objects, which few conditions need
 
     return Entities()
-
-
-def _datum(view: Any) -> Any:
-    """Return a key or value as its schema describes it, as JSON, text or hex; null for null, and for what has none of them."""
-    if not isinstance(view, dict):
-        return view
-    schema = view.get("schema", view)
-    return next((schema[form] for form in ("value", "json", "text", "hex") if form in schema), None)
 
 
 def _text(text: str | None) -> str | None:

@@ -22,6 +22,7 @@ class Scope(StrEnum):
     LOG = "log"  # an exchange that is complete: --where and the page's filter
     REQUEST = "request"  # a request on its way to the broker: rules of filters, breakpoints on requests
     RESPONSE = "response"  # a response on its way to the client, and its request: breakpoints on responses
+    RECORDS = "records"  # one of the records of a request on its way to the broker: rules of deny
     OTHER_LINES = "other lines"  # lines of the decoded log that are no exchange, such as gaps; only --where sees them
 
 
@@ -92,7 +93,7 @@ _FIELDS: tuple[tuple[str, FieldType, frozenset[Scope], str], ...] = (
     ("responseHeader", "object", LOG, "header of the response as Kafka's JSON"),
     ("response", "object", RESPONSES, "body of the response as Kafka's JSON; in filters without bytes and records"),
     ("embedded", "objects", LOG, "what bytes and records fields hold: objects of path, in, kind and json"),
-    ("record", "object", LOG, "some record: topic, partition, offset, timestamp, key, value, headers; with --records"),
+    ("record", "object", LOG | {Scope.RECORDS}, "some record: topic, partition, offset, timestamp, key, value, headers"),
     ("topicNames", "object", LOG, "name of each topic id in the exchange"),
     # what could not be read as usual
     ("bodies", "text", LOG, "why a body is incomplete, in words; else null"),

@@ -1,7 +1,6 @@
 """Validate, against what Confluent's own serializers write and registries answer."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,20 +21,12 @@ from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.registry import Registry
 from kproxy.schemas.settings import RegistryOptions
 from kproxy.schemas.store import Collection, Schema, Schemas, schema_of
-from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame, settled
+from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
 from tests.support.ports import free_ports
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "country", "type": "string"}]}
 JSON_SCHEMA = {"title": "Bill", "type": "object", "properties": {"total": {"type": "number", "minimum": 0}}}
 SECRET = "a secret of the client"
-
-
-class Runtime(GivenRuntime):
-    async def _result(self, function: Callable[[], Any]) -> Any:
-        return function()
-
-    def in_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
-        return self._result(function)
 
 
 class Bench:
@@ -52,7 +43,7 @@ class Bench:
             latest = self.registry.get_latest_version(subject)
             fields = {"schema": latest.schema.schema_str, "schemaType": latest.schema.schema_type}
             collection.add(schema_of(fields, id=latest.schema_id, subject=subject, version=1))
-        self.runtime = Runtime()
+        self.runtime = CallingRuntime()
         self.runtime.given_schemas = Schemas(sources or [collection], chosen)
         self.chain = Chain([load_filter("validate", {"rules": [rule]})], runtime=self.runtime)
         self.at = connection()
@@ -204,9 +195,30 @@ def test_a_registry_that_is_away(away: str) -> None:
 
 
 def test_without_sources_of_schemas() -> None:
-    runtime = Runtime()
+    runtime = CallingRuntime()
     with pytest.raises(UsageError, match="validate needs schemas"):
         Chain([load_filter("validate", {"rules": [{}]})], runtime=runtime)
+
+
+def test_deny_by_the_fields_of_records() -> None:
+    rule = {
+        "when": 'record.value.country == "DE" && clientId == "app"',
+        "api_name": ["Produce"],
+        "error": "POLICY_VIOLATION",
+    }
+    bench = Bench()
+    bench.chain = Chain([load_filter("deny", {"rules": [rule]})], runtime=bench.runtime)
+    german, french = (bench.write("orders", {"country": country}) for country in ("DE", "FR"))
+    assert isinstance(bench.produce(("orders", [french, french])), Send)
+    outcome = bench.produce(("orders", [french, german]))
+    assert isinstance(outcome, Answer)
+    assert response_in(outcome)["orders"][0] == ErrorCode.POLICY_VIOLATION
+    mixed = bench.produce(("orders", [french, german]), ("bills", [bench.write("bills", {"country": "FR"})]))
+    assert isinstance(mixed, Send)
+    assert b"bills" in mixed.frame and b"orders" not in mixed.frame
+    assert isinstance(bench.produce(("orders", [None])), Answer)  # a condition that cannot be answered refuses
+    with pytest.raises(UsageError, match="for Produce alone"):
+        load_filter("deny", {"rules": [{**rule, "api_name": ["Fetch"]}]})
 
 
 def test_an_id_registered_under_several_subjects() -> None:

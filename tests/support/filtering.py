@@ -174,6 +174,16 @@ class GivenRuntime:
         self.warnings.append((event, reason))
 
 
+class CallingRuntime(GivenRuntime):
+    """A GivenRuntime for filters that need a thread: it makes their calls at once."""
+
+    def in_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        async def result() -> Any:
+            return function()
+
+        return result()
+
+
 class GivenTimes:
     """SharedTimes of one process."""
 

@@ -129,6 +129,14 @@ class Viewers:
         return result
 
 
+def datum(view: Any) -> Any:
+    """Return a viewed key or value as its schema describes it, as JSON, text or hex; null for null, and for any other form."""
+    if not isinstance(view, dict):
+        return view
+    schema = view.get("schema", view)
+    return next((schema[form] for form in ("value", "json", "text", "hex") if form in schema), None)
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
