@@ -23,12 +23,14 @@ from kproxy.config.structs import (
     Config,
     Limits,
     ListenerTls,
+    Login,
 )
 from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
 
 FILTER = "topic_prefix"
 Problem = tuple[str, str]
+SECRET = re.compile(r"(file|env):[^\0]+")
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
 NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
@@ -123,6 +125,8 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
         yield from _check_authentication(
             f"{path}.authentication", cluster.authentication, cluster.listener_tls is not None
         )
+    if cluster.login is not None:
+        yield from _check_login(f"{path}.login", cluster.login, cluster.broker_tls)
 
 
 def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -279,6 +283,14 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
             raise ValueError("the address has to end after the port")
     except ValueError as error:
         yield path, str(error)  # without the text: it may contain a password
+
+
+def _check_login(path: str, login: Login, broker_tls: BrokerTls | None) -> Iterator[Problem]:
+    if SECRET.fullmatch(login.password) is None:  # without the text: it may be the password itself
+        yield f"{path}.password", 'it says where the password is: write "file:PATH" or "env:NAME"'
+    if login.mechanism == "PLAIN" and broker_tls is None and not login.cleartext:
+        message = "PLAIN sends the password, and there is no TLS to the brokers: set broker_tls, or cleartext: true"
+        yield f"{path}.mechanism", message
 
 
 def _check_limits(limits: Limits) -> Iterator[Problem]:

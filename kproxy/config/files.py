@@ -34,6 +34,8 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_broker_tls(f"{path}.broker_tls", cluster.broker_tls)
         if cluster.authentication and cluster.authentication.users is not None:
             yield from _check_users(f"{path}.authentication.users", cluster.authentication.users)
+        if cluster.login:
+            yield from _check_secret(f"{path}.login.password", cluster.login.password)
     for part in config.analysis.__struct_fields__:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
@@ -146,6 +148,14 @@ def _check_pair(path: str, certificate: str, key: str) -> Iterator[Problem]:
 
 def _refuse() -> str:
     raise EncryptedKey
+
+
+def _check_secret(path: str, secret: str) -> Iterator[Problem]:
+    kind, _, name = secret.partition(":")
+    if kind == "file":
+        yield from _check_file(path, name)
+    elif kind == "env" and not os.environ.get(name):
+        yield path, f"the environment variable {quoted(name)} is not set"
 
 
 def _check_certificates(path: str, file: str) -> Iterator[Problem]:

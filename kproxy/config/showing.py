@@ -55,6 +55,8 @@ def _details(cluster: Cluster) -> Iterator[str]:
         yield "TLS to brokers"
     if cluster.authentication:
         yield f"clients log in by {', '.join(cluster.authentication.mechanisms)}"
+    if cluster.login:
+        yield f"login at brokers by {cluster.login.mechanism}"
     if cluster.filters:
         yield f"filters {', '.join(use.use for use in cluster.filters)}"
 

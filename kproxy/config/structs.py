@@ -77,6 +77,30 @@ class Authentication(Struct, frozen=True):
     ] = "hide"
 
 
+Secret = Annotated[
+    str,
+    Meta(extra_json_schema={"pattern": "^(file:|env:).+"}),
+    text('Where the secret is: "file:PATH" (a line end at its end does not count), "env:NAME".'),
+]
+
+
+class Login(Struct, frozen=True):
+    """What kproxy proves to brokers (SASL), for all its connections to them. Clients then do not log in to brokers."""
+
+    mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], text("The SASL mechanism.")]
+    username: Annotated[str, Meta(min_length=1, max_length=1_000), text("Name of the user.")]
+    password: Annotated[
+        Secret,
+        text(
+            'Where the password is: "file:PATH", read again at each login (a line end at its end does not count), or '
+            '"env:NAME", an environment variable. Never the password itself.'
+        ),
+    ]
+    cleartext: Annotated[
+        bool, text("Whether a password may be sent to brokers without TLS (PLAIN). SCRAM does not send it.")
+    ] = False
+
+
 class Addresses(Struct, frozen=True):
     """Which addresses of brokers are advertised to clients."""
 
@@ -154,6 +178,9 @@ class Cluster(Struct, frozen=True):
     authentication: Annotated[
         Authentication | None,
         text("How clients log in to kproxy; null: they do not, and logins at brokers pass through."),
+    ] = None
+    login: Annotated[
+        Login | None, text("What kproxy proves to brokers (SASL); null: clients log in to brokers through kproxy.")
     ] = None
     proxy_protocol: Annotated[
         bool, text("Whether connections of clients begin with a PROXY header (v1 or v2), from a load balancer.")

@@ -77,10 +77,11 @@ def load_chain(
     runtime: Runtime | None = None,
     again: bool = False,
     before: Sequence[Filter] = (),
+    after: Sequence[Filter] = (),
 ) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
     on responses; then what the configuration lists. *again*: read the modules of filters that are not kproxy's own again.
-    *before*: filters of kproxy's own that stand before all others. Raises UsageError.
+    *before*, *after*: filters of kproxy's own that stand before, or after, all others. Raises UsageError.
     """
     if again:
         read_again(use.use for use in cluster.filters)
@@ -95,7 +96,7 @@ def load_chain(
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
     return Chain(
-        [*before, *first, *others],
+        [*before, *first, *others, *after],
         wait=wait,
         most_frame_size=most_frame_size,
         held_frame_size=held_frame_size,

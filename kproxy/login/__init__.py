@@ -1,9 +1,14 @@
-"""How kproxy itself logs in to a cluster, as a client does, with credentials that a person gives. SASL: PLAIN and SCRAM.
+"""What kproxy proves to brokers (SASL): for `kproxy doctor` and replay, its own requests, and the links of clients.
 
     client_settings.py   credentials, from a file as Kafka's own tools take it
-    log_in.py            SaslHandshake and SaslAuthenticate, on any connection that can ask; Scram: its messages, without I/O
+    identities.py        as whom a virtual cluster logs in: its `login:`
+    secrets.py           where passwords are read from
+    log_in.py            SaslHandshake and SaslAuthenticate, on any connection that can ask; what each mechanism says
 
-Clients' own logins pass through kproxy and are read in kproxy.session.sasl. No text made here holds a password.
+No I/O of the network: kproxy.proxy.broker_login logs links in, BrokerClient (kproxy.proxy.broker_client) is for kproxy's own
+requests. What clients prove to kproxy is kproxy.authentication; logins that pass through are read in kproxy.session.sasl. No text
+made here holds a password.
 
-To add a mechanism: its name in MECHANISMS of client_settings.py, and its steps in log_in.py.
+To add a mechanism: its tokens as a function of CONVERSATIONS in log_in.py, its name in Login.mechanism of kproxy.config.structs,
+and in MECHANISMS of client_settings.py if a client's properties can name it.
 """

@@ -39,13 +39,16 @@ JAAS = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'
 class Credentials:
     """Who logs in, and how. The password is not in its repr.
 
+    *password*: of OAUTHBEARER, the token; its *username* is empty, as the token names the user.
     *needs_tls*: security.protocol is SASL_SSL, so the credentials are never sent on a connection without TLS.
+    *extensions*: of OAUTHBEARER (KIP-342).
     """
 
     mechanism: str
     username: str
     password: str = field(repr=False)
     needs_tls: bool = True
+    extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

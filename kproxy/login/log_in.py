@@ -1,4 +1,4 @@
-"""Logging in to a broker: SaslHandshake v1 and SaslAuthenticate (KIP-152), with PLAIN (RFC 4616) or SCRAM.
+"""Logging in to a broker: SaslHandshake v1 and SaslAuthenticate (KIP-152); PLAIN (RFC 4616), SCRAM, OAUTHBEARER (RFC 7628).
 
 A broker that does not prove that it knows the password, as SCRAM demands, is not logged in to.
 
@@ -9,7 +9,8 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from kproxy.authentication.scram import (
@@ -28,9 +29,12 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode, error_name
 from kproxy.protocol.structs import struct_types
 
-HANDSHAKE, AUTHENTICATE = 1, 0  # versions; brokers have them from 1.0 on
+HANDSHAKE = 1  # version; brokers have it from 1.0 on
+WITH_LIFETIME = 1  # version of SaslAuthenticate whose response has the lifetime of the session (KIP-368), from 2.2 on
 LONGEST_SAID = 200  # characters of a broker's message
+KEPT_KEYS = 1_024  # of SCRAM: a user has the same salt at each login, so the slow hash is computed once
 Ask: TypeAlias = Callable[[int, int, Any], Awaitable[Any]]  # api_key, version, body -> the response
+Conversation: TypeAlias = Generator[bytes, bytes, None]  # yields kproxy's tokens, is sent the broker's
 
 
 class LoginRefused(KproxyError):
@@ -45,27 +49,66 @@ class LoginRefused(KproxyError):
         self.advice = advice
 
 
-async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> None:
-    """Log in on a new connection.
+async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> int:
+    """Log in on a connection; return the lifetime of the session in ms; 0: it does not end, or is not known.
 
     Args:
         ask: sends a request and returns its response; its exceptions pass through.
         credentials: of the user.
-        versions: the newest version of each API that the broker has; None if not known.
+        versions: the newest version of each API that the broker has; None: not known.
 
     Raises LoginRefused, whose text never holds the password.
     """
     if versions is not None and versions.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE:
         what = "brokers before Kafka 1.0 take logins in another way, which kproxy does not know"
         raise LoginRefused(what, "give no login")
+    version = min((versions or {}).get(ApiKey.SASL_AUTHENTICATE, 0), WITH_LIFETIME)
     await _choose_mechanism(ask, credentials.mechanism)
-    if credentials.mechanism == "PLAIN":
-        await _authenticate(ask, credentials, f"\0{credentials.username}\0{credentials.password}".encode())
-        return
+    conversation = CONVERSATIONS[credentials.mechanism](credentials)
+    token: bytes | None = next(conversation)
+    lifetime_ms = 0
+    while token is not None:
+        answer = await _authenticate(ask, credentials, version, token)
+        lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
+        token = _next_token(conversation, bytes(answer.auth_bytes), credentials.mechanism)
+    return lifetime_ms
+
+
+def _next_token(conversation: Conversation, answer: bytes, mechanism: str) -> bytes | None:
+    """Return the token that answers the broker's; None if the login is complete."""
     try:
-        await _scram(ask, credentials)
+        return conversation.send(answer)
+    except StopIteration:
+        return None
     except WrongToken as error:
-        raise LoginRefused(f"the broker's answer is not of SCRAM: {error}", "is this the right cluster?") from None
+        family = mechanism.partition("-")[0]
+        raise LoginRefused(f"the broker's answer is not of {family}: {error}", "is this the right cluster?") from None
+
+
+def _plain(credentials: Credentials) -> Conversation:
+    yield f"\0{credentials.username}\0{credentials.password}".encode()
+
+
+def _scram(credentials: Credentials) -> Conversation:
+    client = Scram(credentials, secrets.token_urlsafe(24))
+    server_first = yield client.first()
+    server_final = yield client.final(server_first)
+    client.verify(server_final)
+
+
+def _bearer(credentials: Credentials) -> Conversation:
+    extensions = "".join(f"{name}={value}\1" for name, value in credentials.extensions)
+    refusal = yield f"n,,\1auth=Bearer {credentials.password}\1{extensions}\1".encode()
+    if refusal:  # JSON that says why; the broker's error follows this token (RFC 7628, 3.2.3)
+        yield b"\1"
+
+
+CONVERSATIONS: dict[str, Callable[[Credentials], Conversation]] = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+    "OAUTHBEARER": _bearer,
+}
 
 
 async def _choose_mechanism(ask: Ask, mechanism: str) -> None:
@@ -84,18 +127,11 @@ async def _choose_mechanism(ask: Ask, mechanism: str) -> None:
         )
 
 
-async def _scram(ask: Ask, credentials: Credentials) -> None:
-    client = Scram(credentials, secrets.token_urlsafe(24))
-    answer = await _authenticate(ask, credentials, client.first())
-    answer = await _authenticate(ask, credentials, client.final(answer))
-    client.verify(answer)
-
-
-async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> bytes:
-    """Send a token; return the broker's answer."""
+async def _authenticate(ask: Ask, credentials: Credentials, version: int, token: bytes) -> Any:
+    """Send a token; return the broker's response."""
     body: Any = struct_types("SaslAuthenticateRequest")["SaslAuthenticateRequest"]()
     body.auth_bytes = token
-    answer = await ask(ApiKey.SASL_AUTHENTICATE, AUTHENTICATE, body)
+    answer = await ask(ApiKey.SASL_AUTHENTICATE, version, body)
     if answer.error_code:
         said = answer.error_message or ""
         # before it is escaped and cut: then it would be another text, or its beginning
@@ -103,10 +139,10 @@ async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> byt
         user = printable(credentials.username, 60)
         reason = error_name(answer.error_code) + (f" ({said})" if said else "")
         raise LoginRefused(
-            f"the broker refuses the login of {user} by {credentials.mechanism}: {reason}",
+            f"the broker refuses the login{f' of {user}' if user else ''} by {credentials.mechanism}: {reason}",
             "correct the user, the password or the mechanism",
         )
-    return bytes(answer.auth_bytes)
+    return answer
 
 
 class Scram:
@@ -135,10 +171,9 @@ class Scram:
         nonce, salt, iterations = parts.get("r", ""), parse_base64(parts.get("s", "")), parts.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise WrongToken("the nonce is not the one that was sent")
-        salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, parse_iterations(iterations))
+        client_key, server_key = _keys(self._digest, self._password, salt, parse_iterations(iterations))
         without_proof = f"c=biws,r={nonce}"  # "n,," in base 64
         signed = f"{self._first_bare},{server_first.decode()},{without_proof}".encode()
-        client_key, server_key = keys_of(self._digest, salted)
         stored_key = hashlib.new(self._digest, client_key).digest()
         self._signature = hmac.digest(server_key, signed, self._digest)
         proof = exclusive_or(client_key, hmac.digest(stored_key, signed, self._digest))
@@ -149,3 +184,8 @@ class Scram:
         given = parse_base64(parse_attributes(server_final).get("v", ""))
         if not self._signature or not hmac.compare_digest(given, self._signature):
             raise WrongToken("it does not prove that it knows the password")
+
+
+@lru_cache(KEPT_KEYS)
+def _keys(digest: str, password: bytes, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+    return keys_of(digest, hashlib.pbkdf2_hmac(digest, password, salt, iterations))

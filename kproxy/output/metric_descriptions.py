@@ -91,6 +91,10 @@ kproxy_tls_handshake_failures counter {leg} = workers.tls_handshakes_failed_{cli
     TLS handshakes that failed, by leg.
 kproxy_client_logins counter {outcome} = workers.client_logins_{ok,failed,repeated}
     Logins of clients at kproxy, by outcome; repeated: a client that was in has logged in again (KIP-368).
+kproxy_broker_logins counter = workers.broker_logins_ok
+    Logins of kproxy at brokers that succeeded, those that renew a session included.
+kproxy_broker_login_failures counter = workers.broker_logins_failed
+    Logins of kproxy at brokers that failed; the log says why.
 kproxy_unknown_apis counter = workers.unknown_apis
     Requests of an API or version that kproxy does not know, forwarded.
 kproxy_mispaired_responses counter = workers.mispaired

@@ -24,6 +24,8 @@ One worker
     virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner in forwarding/owner.py)
     link_opening.py       LinkOpener: opens links that need TLS, a resolved name, a PROXY header or another proxy on the way;
                           what a link is called in logs, in the tap and at /connections
+    broker_login.py       BrokerLogin, LinkLogin: log a link in to its broker between its client's requests, and again before the
+                          session ends
     admission.py          Admission: limits of clients per address and second; memory that is given up for the open connections
     brokers.py            BrokerTable: node ids, broker addresses, kproxy's ports; refuses addresses that lead inside.
                           AdvertisedAddresses: what clients are given instead. Reachability, for /readyz
@@ -48,7 +50,7 @@ What several processes use
 
 To add
 
-    a listener kind or another way to a broker, such as a login of kproxy's own
+    a listener kind or another way to a broker
                     LinkOpener (link_opening.py): a step of ``_open``, and a setting
     a setting       config/structs.py, its checks in config/checks.py; used in VirtualCluster.configure (clusters, limits,
                     timeouts), Analyzer.configure or Fleet.change. Workers get the whole Config in Configure

@@ -6,12 +6,13 @@ topics. ``explain_foreign_protocol`` names the setting that helps where the peer
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from struct import pack
 from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.filters.contract import Direction
+from kproxy.login.log_in import LoginRefused
 from kproxy.protocol import (
     ApiKey,
     MessageStruct,
@@ -53,19 +54,11 @@ class BrokerClient:
 
     async def ask_unread(self, api_key: int, version: int, body: str) -> bytes:
         """Send a request; return the body of the response as it came, which may be an error of another version (KIP-511)."""
-        request = request_message(api_key)
-        assert request is not None
-        return await self._exchange(api_key, version, request.encode(version, request.from_json(version, body)))
+        return _body(api_key, version, await self._exchange(encode_request(api_key, version, body)))
 
     async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
         """Send a request, given as Kafka's JSON or decoded; return the response."""
-        request, response = request_message(api_key), response_message(api_key)
-        assert request is not None and response is not None
-        decoded = request.from_json(version, body) if isinstance(body, str) else body
-        answer = await self._exchange(api_key, version, request.encode(version, decoded))
-        # some software sends bytes after the response (librdkafka's mock cluster)
-        trailing = response.check(version, answer, trailing=True).trailing
-        return response.decode(version, answer, trailing=trailing)
+        return decode_response(api_key, version, await self._exchange(encode_request(api_key, version, body)))
 
     async def until_closed(self) -> None:
         """Send nothing and wait until the broker closes. Raises OSError where it does so by a reset or a TLS alert."""
@@ -86,11 +79,9 @@ class BrokerClient:
         """Close the connection at once, without TLS's close_notify, which a slow broker could delay."""
         self._writer.transport.abort()
 
-    async def _exchange(self, api_key: int, version: int, body: bytes) -> bytes:
-        """Send a request; return the body of the response."""
-        tags = b"\0" if request_header_version(api_key, version) > 1 else b""
-        header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
-        self._writer.write(pack(">i", len(header) + len(body)) + header + body)
+    async def _exchange(self, frame: bytes) -> bytes:
+        """Send a request; return the frame of the response."""
+        self._writer.write(frame)
         start = await self._reader.read(4)
         if not start:
             raise EOFError(CLOSED)
@@ -101,8 +92,27 @@ class BrokerClient:
         size = int.from_bytes(start, "big", signed=True)
         if not 4 <= size <= MOST_ANSWER:
             raise EOFError(f"an answer of {size} bytes")
-        answer = await self._reader.readexactly(size)
-        return answer[4 + (1 if response_header_version(api_key, version) > 0 else 0) :]
+        return start + await self._reader.readexactly(size)
+
+
+def encode_request(api_key: int, version: int, body: str | MessageStruct) -> bytes:
+    """Return the frame of a request of kproxy's own, given as Kafka's JSON or decoded. Its correlation id is its API key."""
+    request = request_message(api_key)
+    assert request is not None
+    encoded = request.encode(version, request.from_json(version, body) if isinstance(body, str) else body)
+    tags = b"\0" if request_header_version(api_key, version) > 1 else b""
+    header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
+    return pack(">i", len(header) + len(encoded)) + header + encoded
+
+
+def decode_response(api_key: int, version: int, frame: bytes) -> Any:
+    """Decode the frame of a response. Raises DecodeError."""
+    response = response_message(api_key)
+    assert response is not None
+    body = _body(api_key, version, frame)
+    # some software sends bytes after the response (librdkafka's mock cluster)
+    trailing = response.check(version, body, trailing=True).trailing
+    return response.decode(version, body, trailing=trailing)
 
 
 def _metadata_request(version: int) -> str:
@@ -124,16 +134,33 @@ class NotListed(UpstreamError):
     """A broker was reached, but does not list the brokers of the cluster."""
 
 
-async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]) -> list[Broker]:
+def _body(api_key: int, version: int, frame: bytes) -> bytes:
+    return frame[8 + (1 if response_header_version(api_key, version) > 0 else 0) :]
+
+
+LogIn = Callable[[BrokerClient, dict[int, int]], Awaitable[object]]  # the second: the versions of the broker's APIs
+
+
+async def discover(
+    upstream: Upstream,
+    tls: ssl.SSLContext | None,
+    server_name: Callable[[str], str],
+    log_in: LogIn | None = None,
+) -> list[Broker]:
     """Return the brokers of the cluster; *server_name* returns the name that a host's certificate must have.
 
     Raises:
-        UpstreamError: no bootstrap broker could be reached.
+        UpstreamError: no bootstrap broker could be reached, or kproxy could not log in.
         NotListed: a broker was reached, but does not answer a client that has not logged in.
     """
     client, endpoint = await open_client(upstream, tls, server_name)
     try:
-        return await client.brokers(await client.versions())
+        versions = await client.versions()
+        if log_in is not None:
+            await log_in(client, versions)
+        return await client.brokers(versions)
+    except LoginRefused as error:
+        raise UpstreamError(f"{endpoint}: {error}; {error.advice}") from error
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
         reason = str(error) or type(error).__name__
         raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error

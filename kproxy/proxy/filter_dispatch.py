@@ -41,6 +41,7 @@ class FilterDispatch:
     def __init__(self, chain: Chain, facts_of: Callable[[Link], ConnectionFacts]) -> None:
         self._facts_of = facts_of
         self._waiting: set[asyncio.Task[None]] = set()  # verdicts that are not ready
+        self.clients_log_in = True  # False: no raw SASL tokens reach the broker, as kproxy has logged in there
         self._muted: dict[int, float] = {}  # number of a link -> when it is read again, by the loop's clock
         self.logins: ClientLogins | None = None  # of clients, where kproxy authenticates them
         self.use_chain(chain)
@@ -52,6 +53,8 @@ class FilterDispatch:
 
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         """Note a SaslHandshake request; return whether raw SASL tokens follow it (session/sasl.py has the rules)."""
+        if not self.clients_log_in:
+            return False
         phase: SaslPhase = link.sasl or SaslPhase()
         link.sasl = phase
         try:
@@ -63,6 +66,8 @@ class FilterDispatch:
 
     def is_token(self, link: Link, frame: bytes) -> bool:
         """Return whether a frame is a raw SASL token. The first frame of a connection may be one too, of GSSAPI."""
+        if not self.clients_log_in:
+            return False
         data = frame[4:]
         was_in_tokens = link.sasl is not None and link.sasl.in_tokens
         if link.sasl is None:

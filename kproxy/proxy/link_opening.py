@@ -2,8 +2,8 @@
 
 LinkOpener opens links that need TLS, a resolved name, another proxy on the way or PROXY headers. The steps, in order (``_open``):
 receive the PROXY header, TLS handshake with the client, the client's login (client_logins.py), choose the broker, connect to it,
-send the PROXY header, TLS handshake with the broker, join both sides. A login of kproxy's own at the broker would be a step
-before the join.
+send the PROXY header, TLS handshake with the broker, join both sides. A login of kproxy's own at the broker follows the join:
+broker_login.py.
 
 The functions at the beginning give a link's addresses as text, the tap's OPEN record and its row at /connections.
 """
@@ -187,13 +187,16 @@ class LinkOpener:
             log("error", "a fault", cluster=self._cluster.name, connection=link.number, reason=repr(error))
             link.close(CloseCause.ERROR)
 
-    async def give_up(self, link: Link, why: str) -> None:
-        """Close a link whose broker cannot be reached, after a delay, so that the client does not reconnect at once."""
+    async def give_up(self, link: Link, why: str, cause: CloseCause = CloseCause.UPSTREAM_UNREACHABLE) -> None:
+        """Close a link that cannot use its broker, after a delay, so that the client does not reconnect at once."""
+        if link.closed:
+            return
         about = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
-        log("warning", "no connection to a broker", reason=why, **about)
+        event = "no login at a broker" if cause is CloseCause.BROKER_LOGIN else "no connection to a broker"
+        log("warning", event, reason=why, **about)
         self._note_failure(f"{broker_of(link)}: {why}" if link.target else why)
         await asyncio.sleep(self.upstream.delay())
-        link.close(CloseCause.UPSTREAM_UNREACHABLE)
+        link.close(cause)
 
     def _note_failure(self, why: str) -> None:
         if self._cluster.bootstrap:  # else each client has a destination of its own, which may be wrong
@@ -235,7 +238,8 @@ class LinkOpener:
         try:
             await self._send_proxy_header(link, connected, destination)
             broker = await self._broker_tls(link, connected) if self.broker_tls else None
-            self._reachability.reached()
+            if self._cluster.login is None:  # else once it has logged in
+                self._reachability.reached()
             if not link.closed:
                 side = None if client is None else TlsSide(*client)
                 pump(link, link.take_client(), connected.detach(), side, broker)

@@ -22,10 +22,13 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Outcome, RequestFacts
 from kproxy.filters.loading import load_chain
 from kproxy.filters.passage import Hook, Kind
+from kproxy.filters.refuse_logins import RefuseLogins
+from kproxy.login.log_in import LoginRefused
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy.admission import OF_THIS_PROCESS, Admission
-from kproxy.proxy.broker_client import NotListed, discover, explain_foreign_protocol
+from kproxy.proxy.broker_client import Broker, NotListed, discover, explain_foreign_protocol
+from kproxy.proxy.broker_login import BrokerLogin, LinkLogin
 from kproxy.proxy.brokers import BrokerTable, Reach, Reachability
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.filter_dispatch import FilterDispatch
@@ -138,7 +141,10 @@ class VirtualCluster:
             cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of, self._narrow
         )
         before = self._filters.chain
+        self._login = None if cluster.login is None else BrokerLogin(cluster.login, config.timeouts)
+        self.logs_in = self._login is not None
         self._filters.use_chain(chain)
+        self._filters.clients_log_in = not self.logs_in
         before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
         if self._filters.logins is not None:
@@ -146,6 +152,11 @@ class VirtualCluster:
         self._filters.logins = opener.logins
         for link in self.links() if opener.logins is not None else ():
             if link.requests is not None and not link.is_authenticated:  # it was opened when no login was asked for
+                link.drain()
+        for link in self.links():
+            if (
+                link.requests is not None and (link.login is None) == self.logs_in
+            ):  # another identity than new links have
                 link.drain()
         self._breakpoints = breakpoints
         self.limits = Limits(
@@ -217,6 +228,7 @@ class VirtualCluster:
                     ),
                     *([] if breakpoints is None else [breakpoints]),
                 ],
+                after=[] if cluster.login is None or cluster.authentication is not None else [RefuseLogins()],
             )
         except UsageError as error:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
@@ -255,11 +267,19 @@ class VirtualCluster:
 
     async def _discover(self) -> bool:
         """Ask a broker for all brokers; False if none answers, for example because it wants a login first."""
+        brokers = await self._ask_for_brokers()
+        for node_id, host, port in brokers or []:
+            self.brokers.learn(node_id, host, port)
+        return brokers is not None
+
+    async def _ask_for_brokers(self) -> list[Broker] | None:
+        """Ask a broker for all brokers, and note whether one was reached; None if none answers."""
         tls = self.opener.broker_tls
         context = tls.get() if tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                brokers = await discover(self.opener.upstream, context, self.opener.server_name)
+                log_in = None if self._login is None else self._login.log_in_client
+                brokers = await discover(self.opener.upstream, context, self.opener.server_name, log_in)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             if isinstance(error, NotListed):
@@ -269,11 +289,9 @@ class VirtualCluster:
             if why != self._why_unknown:  # this is repeated every few seconds, perhaps for days
                 log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
             self._why_unknown = why
-            return False
+            return None
         self.reachability.reached()
-        for node_id, host, port in brokers:
-            self.brokers.learn(node_id, host, port)
-        return True
+        return brokers
 
     async def _discover_later(self) -> None:
         while not self.stopped and not self.brokers.as_list():
@@ -403,6 +421,37 @@ class VirtualCluster:
         self.pause()
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.resume)
 
+    # LinkOwner: called for kproxy's own login at the broker
+
+    def on_login_due(self, link: Link) -> None:
+        """Log in; a link that cannot log in is closed, after a delay, so that its client does not reconnect at once."""
+        if link.closed:
+            return
+        if link.login is None and self._login is not None:
+            link.login = LinkLogin(link, self._login)
+        if link.login is not None:
+            self._run(self._log_in(link, link.login))
+        else:  # it was accepted under another configuration
+            link.end_login()
+
+    async def _log_in(self, link: Link, login: LinkLogin) -> None:
+        try:
+            await login.log_in()
+        except LoginRefused as error:
+            self.worker.counters.add(Total.BROKER_LOGINS_FAILED)
+            await self.opener.give_up(link, f"{error}; {error.advice}", CloseCause.BROKER_LOGIN)
+        except Exception as error:
+            self.on_fault(link, error)
+            link.close(CloseCause.ERROR)
+        else:
+            self.worker.counters.add(Total.BROKER_LOGINS_OK)
+            self.reachability.reached()
+
+    def on_own_response(self, link: Link, frame: bytes | None) -> None:
+        """Hand the login of a link its response."""
+        if link.login is not None:
+            link.login.on_response(frame)
+
     # LinkOwner: called for what goes wrong, and at the end
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
@@ -444,6 +493,8 @@ class VirtualCluster:
 
     def on_closed(self, link: Link, cause: int) -> None:
         """Close the sockets of a link, uncount its client, and notify the filters."""
+        if link.login is not None:
+            link.login.close()
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
         client_tls, broker_tls = link.tls or (False, False)
@@ -506,14 +557,17 @@ class VirtualCluster:
     def _update_reachability(self, now: int) -> None:
         """Note that a broker has answered. If none was ever reached, try again: /readyz may keep all clients away."""
         state = self.reachability.state
-        if state is not Reach.REACHED and any(link.bytes_received[1] for link in self.links()):
+        if state is not Reach.REACHED and any(link.frames_received[1] for link in self.links()):
             self.reachability.reached()
         elif state is Reach.FAILING and now > self._probed_at + PROBE_NS:
             self._probed_at = now
             self._run(self._probe())
 
     async def _probe(self) -> None:
-        """Connect to a bootstrap broker as a client's link does, and close."""
+        """Connect to a bootstrap broker as a client's link does, log in if kproxy does, and close."""
+        if self._login is not None:
+            await self._ask_for_brokers()
+            return
         with contextlib.suppress(UpstreamError):
             await self.opener.probe()
             self.reachability.reached()

@@ -82,7 +82,8 @@ To add
 
     a kind of link (another transport): another subclass of Pipe that overrides each of its methods
         (lane.pyx) and calls Lane.process, Link.on_eof, source_lost and sink_lost; what connects it calls Link.join
-        (link_opening.py, where a login of kproxy's own would be made too)
+        (link_opening.py)
+    requests of kproxy's own between a client's: as those of its login (Link.begin_login, send_own_request, end_login)
     a close cause: a member at the end of CloseCause (tap/counted.py); then Link.close(CloseCause.X) where it happens
     a metric: a member of Total (tap/counted.py) and its Description (output/metric_descriptions.py); count with
         ``counters.total(X)[0] += 1`` here, ``counters.add(Total.X)`` in Python

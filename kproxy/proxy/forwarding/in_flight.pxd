@@ -11,6 +11,7 @@ cdef enum EntryKind:
     REQUEST_ENTRY = 0
     TOKEN_ENTRY = 1  # a raw SASL token: its response has no header
     ANSWER_ENTRY = 2  # a response made by a filter: `held` is the whole frame, sent when its turn comes
+    OWN_ENTRY = 3  # a request of kproxy's own, of its login: the client does not get the response
 
 
 cdef struct Entry:

@@ -37,6 +37,7 @@ cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked.
     BY_TURN = 32
     BY_MEMORY = 64
     BY_MUTE = 128
+    BY_LOGIN = 256
 
 
 cdef uint64_t monotonic_ns() noexcept nogil
@@ -97,7 +98,8 @@ cdef class LinkBase:
     cdef size_t answer_bytes
     cdef size_t in_flight_charged  # bytes of in_flight that are counted in Total.BUFFERED_BYTES
     cdef readonly bint draining
-    cdef public bint muted  # no further request begins until Link.unmute
+    cdef readonly int paused_by  # BY_MUTE, BY_LOGIN or both: no further request begins
+    cdef public object login  # type: LinkLogin | None  # of kproxy itself at the broker, while it runs
     cdef readonly bint silent  # a filter drops one direction from here on
     cdef readonly bint received_request  # at least the header of a request has come
     cdef public bint sampled  # the tap gets this connection
@@ -241,4 +243,5 @@ cdef class ResponseLane(Lane):
     cdef void count_response(self, uint64_t now) noexcept
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept
     cdef int begin_token(self, const uint8_t *at, int32_t size, uint64_t now) except -1
+    cdef int begin_own_response(self, const uint8_t *at) except -1
     cdef object take_paired_request(self)

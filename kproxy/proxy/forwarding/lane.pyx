@@ -39,6 +39,7 @@ Reasons not to read the source (BlockReason; several may hold, and reading goes 
     BY_ANSWERS    requests: the client has not taken what filters answered; ends when it has
     BY_DRAIN      requests: the link drains and no further request begins; does not end
     BY_MUTE       requests: a filter throttles the client (KIP-219) and no further request begins; ends with Link.unmute
+    BY_LOGIN      requests: kproxy logs in to the broker and no further request begins; ends with Link.end_login
     BY_TURN       the owner has taken 2 ms for held frames of one chunk; ends with the next turn of the event loop
     BY_MEMORY     the memory budget is used up, and the lane holds a frame of more than 4 KiB; ends when there is room again
 BY_OUTPUT stops only reading: a chunk that has been received is processed to its end. The others stop the lane at a frame boundary
@@ -78,7 +79,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.forwarding.in_flight cimport (
-    ANSWER_ENTRY, REQUEST_ENTRY, TOKEN_ENTRY, drop_all, drop_first, drop_last, first_entry, last_entry, push_entry,
+    ANSWER_ENTRY, OWN_ENTRY, REQUEST_ENTRY, TOKEN_ENTRY, drop_all, drop_first, drop_last, first_entry, last_entry, push_entry,
 )
 from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
 from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
@@ -91,6 +92,7 @@ from kproxy.protocol.constants import GSSAPI_FIRST_BYTE
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 
 if TYPE_CHECKING:
+    from kproxy.proxy.broker_login import LinkLogin  # no-cython-lint
     from kproxy.proxy.forwarding.link import Link  # no-cython-lint
     from kproxy.proxy.forwarding.owner import LinkOwner  # no-cython-lint
     from kproxy.session.sasl import SaslPhase  # no-cython-lint
@@ -795,6 +797,8 @@ cdef class Lane:
         """Stop reading the source until ``unblock`` has been called for each reason."""
         if not self.blocked:
             self.pipe.stop_reading()
+        if why & BY_LOGIN and not self.blocked & BY_LOGIN:
+            self.link.worker.loop.call_soon(self.link.owner.on_login_due, self.link)
         if why == BY_OUTPUT and not self.paused_at:
             self.paused_at = monotonic_ns()
             self.link.worker.counters.total(READ_PAUSES[self.direction])[0] += 1
@@ -917,8 +921,8 @@ cdef class RequestLane(Lane):
     cdef int waits_for(self) except -1:
         if self.link.draining:
             return BY_DRAIN
-        if self.link.muted:
-            return BY_MUTE
+        if self.link.paused_by:
+            return self.link.paused_by
         return BY_IN_FLIGHT if self.link.in_flight.count >= self.link.in_flight_limit else 0
 
     cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
@@ -1178,6 +1182,8 @@ cdef class ResponseLane(Lane):
         drop_first(&link.in_flight)
         link.worker.counters.total(IN_FLIGHT)[0] -= 1
         self.left = <uint64_t>size + 4
+        if self.current.kind == OWN_ENTRY:
+            return self.begin_own_response(at)
         self.route_response(link.plan.row(self.current.api_key, self.current.api_version), at, now)
         if self.other.blocked & BY_IN_FLIGHT and link.in_flight.count <= link.in_flight_limit // 2:
             self.other.unblock(BY_IN_FLIGHT)  # last: a filter may answer a request now, and this frame has begun before that answer
@@ -1251,11 +1257,20 @@ cdef class ResponseLane(Lane):
         link.tap.begin_response(self.tap, link.plan, link.plan.row(SASL_HANDSHAKE, 0), opening, at, self.left, now)
         return self.enter(CUT_THROUGH)
 
+    cdef int begin_own_response(self, const uint8_t *at) except -1:
+        """Hold the response to a request of kproxy's own, which neither the tap nor the client gets."""
+        self.link.frames_in[DIRECTION_RESPONSE] -= 1
+        self.tap.pass_over(False)
+        return self.enter(HOLD_FRAME) if self.left <= self.link.held_limit else self.refuse_begun(at, FRAME_TOO_BIG)
+
     cdef int handle_held_frame(self, bytes frame) except -1:
-        """Send on a SaslHandshake response; have the owner decide about a response that a filter wants."""
+        """Hand over a response to kproxy's own login; send on one to a SaslHandshake; let the owner decide where a filter wants it."""
         cdef LinkBase link = self.link
         cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
+        if self.current.kind == OWN_ENTRY:
+            link.owner.on_own_response(link, frame)
+            return 0 if link.closed else link.send_due_answers()
         link.worker.counters.total(HELD_FRAMES)[0] += 1
         if self.current.api_key == SASL_HANDSHAKE:
             if link.sasl is not None and size >= 10 and be16(at + 8) != 0:

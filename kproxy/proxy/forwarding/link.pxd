@@ -39,6 +39,7 @@ cdef class Link(LinkBase):
     cdef public bint broker_first  # the broker closed before the client
 
     cdef int enter(self, int life) except -1
+    cdef int go_on_after(self, int why) except -1
     cdef int half_close(self, Lane lane) except -1
     cdef int on_eof(self, Lane lane) except -1
     cdef bint awaits_broker(self) noexcept

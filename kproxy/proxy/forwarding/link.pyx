@@ -32,18 +32,19 @@ from typing import TYPE_CHECKING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from posix.unistd cimport close as close_fd
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
-from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
+from kproxy.protocol.wire cimport be32
+from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, OWN_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.forwarding.lane cimport (
-    BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_MUTE, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
+    BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_LOGIN, BY_MUTE, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
     monotonic_ns,
 )
 from kproxy.proxy.forwarding.plan cimport Plan
-from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor
+from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, NOT_SELECTED_FOR_TAP, TapCursor
 
 from enum import IntEnum
 
@@ -141,7 +142,10 @@ cdef class Link(LinkBase):
             self.enter(DRAINING)
             self.settle()
             return
-        requests.start_reading()
+        if self.paused_by & BY_LOGIN:  # the client's bytes wait in the kernel
+            self.requests.block(BY_LOGIN)
+        else:
+            requests.start_reading()
         responses.start_reading()
 
     cdef int enter(self, int life) except -1:
@@ -312,13 +316,51 @@ cdef class Link(LinkBase):
 
     def mute(self) -> None:
         """Let no further request begin until ``unmute``: the client is throttled."""
-        self.muted = True
+        self.paused_by |= BY_MUTE
 
     def unmute(self) -> None:
         """Read requests again."""
-        self.muted = False
+        self.go_on_after(BY_MUTE)
+
+    cdef int go_on_after(self, int why) except -1:
+        """Let requests begin again, as a reason not to has ended."""
+        self.paused_by &= ~why
         if not self.closed and self.requests is not None:
-            self.requests.resume_after(BY_MUTE)
+            self.requests.resume_after(why)
+        return 0
+
+    # A login of kproxy's own at the broker (broker_login.py): before the first request, or again between two (KIP-368)
+
+    def begin_login(self) -> None:
+        """Let no further request begin until ``end_login``; once none is being sent, LinkOwner.on_login_due is called.
+
+        That is now, when the link is joined, or when the client's next request would begin.
+        """
+        self.paused_by |= BY_LOGIN
+        if self.closed or self.requests is None or self.draining or self.requests.eof:
+            return
+        if self.requests.state == BETWEEN_FRAMES and not self.requests.blocked & BY_VERDICT:
+            self.requests.block(BY_LOGIN)
+
+    def send_own_request(self, bytes frame not None) -> None:
+        """Send a request of the login; its response goes to LinkOwner.on_own_response. Only after LinkOwner.on_login_due."""
+        cdef Entry *entry
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
+        if self.closed:
+            return
+        if not self.requests.blocked & BY_LOGIN or PyBytes_GET_SIZE(frame) < REQUEST_HEAD:
+            raise RuntimeError("a request of kproxy's own would stand in the middle of a client's")
+        entry = push_entry(&self.in_flight)
+        memset(entry, 0, sizeof(Entry))
+        entry.kind = OWN_ENTRY
+        entry.opening = NOT_SELECTED_FOR_TAP
+        entry.correlation_id = <int32_t>be32(at + 8)
+        self.worker.counters.total(IN_FLIGHT)[0] += 1
+        self.requests.pipe.emit(at, PyBytes_GET_SIZE(frame))
+
+    def end_login(self) -> None:
+        """Let the client's requests begin."""
+        self.go_on_after(BY_LOGIN)
 
     def drain(self) -> None:
         """Let no further request begin; close once everything in flight is answered."""
@@ -404,6 +446,8 @@ cdef class Link(LinkBase):
         if lane.header_part_size:
             lane.tap.take_raw(self, self.sampled, lane.header_part, lane.header_part + lane.header_part_size, monotonic_ns())
         self.tap.end(lane.tap, self.reset_by == lane.direction + 1, monotonic_ns())
+        if lane.direction == DIRECTION_RESPONSE and self.paused_by & BY_LOGIN:
+            self.owner.on_own_response(self, None)
         if lane.state == BETWEEN_FRAMES and lane.header_part_size:
             lane.pipe.emit(lane.header_part, lane.header_part_size)
             lane.header_part_size = 0

@@ -48,6 +48,10 @@ class LinkOwner(Protocol):
     def sampler(self) -> Callable[[], bool] | None:
         """Returns whether the tap gets the next connection; None: it gets every one."""
 
+    @property
+    def logs_in(self) -> bool:
+        """Whether kproxy logs new links in to the broker before their first request."""
+
     # Called by acceptors
 
     def admit_client(self, peer: bytes) -> int | None:
@@ -104,6 +108,14 @@ class LinkOwner(Protocol):
 
     def is_token(self, link: Link, frame: bytes) -> bool:
         """Return whether a frame that came where a raw SASL token may is one; False: it is a request."""
+
+    # Called for kproxy's own login at the broker
+
+    def on_login_due(self, link: Link) -> None:
+        """Log in while the client's requests wait: ``Link.send_own_request``; end with ``Link.end_login``, or close the link."""
+
+    def on_own_response(self, link: Link, frame: bytes | None) -> None:
+        """Take the response to a request of kproxy's own; None: the broker has closed, and no response comes."""
 
     # Called for what goes wrong, and at the end
 

@@ -211,6 +211,8 @@ cdef class Acceptor:
         if self.owner.sampler is not None:
             link.sampled = self.owner.sampler()
         link.client_host_slot = slot
+        if self.owner.logs_in:
+            link.begin_login()
         return link
 
     cdef int connect(self, Link link) except -1:

@@ -59,6 +59,8 @@ class Total(_FromZero):
     CLIENT_LOGINS_OK = auto()
     CLIENT_LOGINS_FAILED = auto()
     CLIENT_LOGINS_REPEATED = auto()
+    BROKER_LOGINS_OK = auto()
+    BROKER_LOGINS_FAILED = auto()
 
 
 GAUGES = frozenset(
@@ -101,6 +103,7 @@ class CloseCause(_FromZero):
     MEMORY = auto()
     AUTHENTICATION_FAILED = auto()
     SESSION_EXPIRED = auto()
+    BROKER_LOGIN = auto()
 
 
 class Phase(_FromZero):

@@ -1,0 +1,51 @@
+"""Clients without SASL, through kproxy, at brokers that want it: kproxy logs in."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.support.kafka.brokers import PASSWORD, USER, Cluster
+from tests.support.kafka.proxies import Proxy, cluster
+
+pytestmark = pytest.mark.slow
+
+
+def through(single: Cluster, folder: Path, mechanism: str, listener: str = "SASL") -> Proxy:
+    """A proxy that logs in."""
+    (folder / "password").write_text(PASSWORD)
+    login = {"mechanism": mechanism, "username": USER, "password": f"file:{folder / 'password'}"}
+    assert single.authority is not None
+    tls = {"broker_tls": {"ca": single.authority.ca}} if listener == "SASL_TLS" else {}
+    login |= {"cleartext": True} if mechanism == "PLAIN" and not tls else {}
+    return Proxy(folder / "kproxy", [cluster(single.bootstrap(listener), login=login, **tls)]).start()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "listener"),
+    [("SCRAM-SHA-256", "SASL"), ("SCRAM-SHA-512", "SASL_TLS"), ("PLAIN", "SASL"), ("PLAIN", "SASL_TLS")],
+)
+def test_records_of_clients_without_sasl(
+    single: Cluster, tmp_path: Path, topic_name: str, mechanism: str, listener: str
+) -> None:
+    topic = single.topic(topic_name, 2)
+    proxy = through(single, tmp_path, mechanism, listener)
+    try:
+        producer = Producer({"bootstrap.servers": proxy.bootstrap(), "enable.idempotence": True})
+        for number in range(100):
+            producer.produce(topic, str(number), partition=number % 2)
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {"bootstrap.servers": proxy.bootstrap(), "group.id": topic, "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe([topic])
+        values = {message.value() for message in consumer.consume(100, 30)}
+        consumer.close()
+        assert values == {str(number).encode() for number in range(100)}
+        assert proxy.count("kproxy_broker_logins_total") >= 3
+        assert proxy.count("kproxy_broker_login_failures_total") == 0
+        for secret in (PASSWORD, base64.b64encode(PASSWORD.encode()).decode()):
+            assert secret not in proxy.log.read_text() + proxy.get("/config")[1] + proxy.get("/metrics")[1]
+    finally:
+        proxy.close()
