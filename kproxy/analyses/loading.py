@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table, schema_of
-from kproxy.output.tables.parquet import MARKER
+from kproxy.output.tables.parquet import MARKER, check_marker
 from kproxy.pipeline.inputs import Files, Input, files_of, find_inputs
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.table_output import TableOutput
@@ -276,9 +276,11 @@ def identify_source(path: Path) -> Source:
         files_of(path)  # a pattern; raises UsageError if nothing matches
     if path.is_dir():
         _refuse_table_formats(path)
+        is_marked = (path / MARKER).is_file()
         if table_files(path):
+            check_marker(str(path), (path / MARKER).read_bytes() if is_marked else None)
             return Source(path, Kind.TABLES)
-        if (path / MARKER).is_file():
+        if is_marked:
             raise UsageError(f"{path} has no tables: its Parquet files are gone")
     return Source(path, Kind.EVENTS)
 

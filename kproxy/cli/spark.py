@@ -71,14 +71,17 @@ def kproxy_spark() -> None:
 @kproxy_spark.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="DIR", required=True, help="The tables; on a disk that all executors see, or a URI."
+    "-o",
+    "--output",
+    metavar="DIR",
+    required=True,
+    help="The tables; on a disk that all executors see, a URI, or a namespace of a catalog.",
 )
 @click.option(
     "--output-format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="delta and iceberg need spark-submit with their jars, of the same release of Spark; tried with 4.1.",
+    help="By default iceberg where -o names a namespace of a catalog of the session (lake.kafka), else parquet. delta and "
+    "iceberg need spark-submit with their jars, of the same release of Spark; tried with 4.1.",
 )
 @click.option(
     "--state", metavar="DIR", help="For delta and iceberg: where to note which files were read; required by iceberg."
@@ -112,7 +115,7 @@ def kproxy_spark() -> None:
 def ingest(
     inputs: tuple[str, ...],
     output: str,
-    output_format: str,
+    output_format: str | None,
     state: str | None,
     staging: str | None,
     cluster: str | None,
@@ -142,18 +145,21 @@ def ingest(
         raise UsageError("--follow needs --checkpoint DIR")
     if once and not follow:
         raise UsageError("--once is for --follow")
-    if output_format == "iceberg" and state is None:
-        raise UsageError("--output-format iceberg needs --state DIR: -o names tables of a catalog there")
-    if output_format == "parquet" and state is not None:
-        raise UsageError("--state is for --output-format delta and iceberg: the tables of parquet have it beside them")
     sources = pop_schemas(others, records=records)
     where = condition_of(**others)
+    from kproxy.spark.files import may_be_namespace  # noqa: PLC0415 - needs the tables
+
+    output_format = output_format or ("" if may_be_namespace(output) else "parquet")
+    _check_state(output_format, state)
     from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
-    by_spark = output_format != "parquet" or "://" in output
-    if follow or by_spark:
+    if follow or output_format != "parquet" or "://" in output:
         spark = open_session("kproxy ingest", master)
         context = spark.sparkContext
+        from kproxy.spark.sources import format_of_output  # noqa: PLC0415 - needs pyspark
+
+        output_format = output_format or format_of_output(spark, output)
+        _check_state(output_format, state)
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
@@ -174,7 +180,7 @@ def ingest(
         from kproxy.spark.source import follow as start  # noqa: PLC0415
 
         start(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
-        return DONE
+        return DAMAGED if job.catalog_of(context, target).has_problems() else DONE
     report = job.ingest(context, inputs, target, **options)
     _tell(report)
     return DAMAGED if report.problems else DONE
@@ -304,6 +310,13 @@ def parse_day(name: str, text: str | None) -> date | None:
     if day is None or day.isoformat() != text:
         raise UsageError(f"{name}: {text[:40]!r} is no day; write 2026-11-21")
     return day
+
+
+def _check_state(output_format: str, state: str | None) -> None:
+    if output_format == "iceberg" and state is None:
+        raise UsageError("iceberg needs --state DIR, since -o names tables of a catalog")
+    if output_format == "parquet" and state is not None:
+        raise UsageError("--state is for delta and iceberg: the tables of parquet have it beside them")
 
 
 def _note(sentence: str) -> None:

@@ -63,7 +63,8 @@ says so, and reads files side by side.
 A capture in many files. The connections in files tell which are one capture (grouping.py). Where it is large, its parts are
 ranges of bytes of its files, one after the other, and a compressed file is one part. Files that overlap in time (of several
 hosts) are read by each task as a MergedCapture, which orders their packets, and each task makes the rows of its share of the
-connections. In the catalog the first file has the rows of all, and they are replaced together.
+connections: N tasks read all bytes N times, so large captures of several hosts are better ingested by time, an hour at a time.
+In the catalog the first file has the rows of all, and they are replaced together.
 
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.

@@ -2,6 +2,7 @@
 
     OUT/<table>/cluster=<name>/day=<YYYY-MM-DD>/<key of the input file>-<number>.parquet
     OUT/<table>/cluster=.../day=.../empty.parquet            without rows, of a table that had none when a job ended
+    OUT/_kproxy.json                                         who wrote the tables, and the versions of their contracts
     OUT/_kproxy/files/<key of the input file>.json           an Entry, written last: the file is complete
     OUT/_kproxy/quarantine/<key of the input file>.json      path and reasons, of files that could not be read to their end
     OUT/_kproxy/staging/                                     rows of running jobs; removed when a job ends
@@ -28,9 +29,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
-from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL
+from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL, MARKER, check_marker, marker_text
 from kproxy.spark.divided import Result
-from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.files import InputFile, find_files, is_remote
 from kproxy.spark.folders import Folder, LocalFolder, open_folder
 from kproxy.spark.rows import Options, PartFile, numbered
 
@@ -44,6 +45,7 @@ LONGEST = 100  # of a cluster's name in a path
 MOST_REASONS = 20
 FILES, QUARANTINE, STAGING = "_kproxy/files", "_kproxy/quarantine", "_kproxy/staging"
 EMPTY = "empty.parquet"
+WRITER = "kproxy-spark ingest"
 
 
 class Entry(Struct):
@@ -71,6 +73,13 @@ class Catalog:
 
     def __init__(self, folder: str | Folder) -> None:
         self.folder = open_folder(None, folder) if isinstance(folder, str) else folder
+
+    def claim(self) -> None:
+        """Mark the directory as one of this writer. Raises UsageError if it has tables of another, or of another kproxy."""
+        content = self.folder.read(MARKER)
+        check_marker(self.folder.root, content, WRITER)
+        if content is None:
+            self.folder.write(MARKER, marker_text(WRITER, {}).encode())
 
     def staging(self, job: str) -> str:
         """Create an empty folder for the rows of a job."""
@@ -174,6 +183,10 @@ class Catalog:
             *(column.to_pylist() for column in table.columns), strict=True
         ):
             yield frozenset(((client, port), (broker, broker_port))), *rest
+
+    def has_problems(self) -> bool:
+        """Whether a file that is still there could not be read to its end."""
+        return any(entry.problems and (is_remote(entry.path) or Path(entry.path).exists()) for entry in self.entries())
 
     def _of(self, file: InputFile) -> Entry:
         return self.entry(file) or Entry(file.path, file.size, file.modified_ns, file.identity, "", "")

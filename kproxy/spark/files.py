@@ -7,6 +7,7 @@ and the driver copies a capture that is to be divided to a folder that all tasks
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -30,6 +31,7 @@ WILDCARDS = "*?["
 SCHEMES_OF_PYARROW = ("s3", "gs", "gcs", "abfs", "abfss", "file")
 MOST_IN_MEMORY = 512 << 20  # bytes of a file that is passed to a task in memory
 SPECIAL = "\\{}[]*?,^"
+NAMESPACE = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
 def grouped(
@@ -192,6 +194,11 @@ _: type[RawFile] = _Remote
 def is_remote(name: str) -> bool:
     """Whether a name has a scheme other than ``file:``."""
     return "://" in name and not name.startswith("file://")
+
+
+def may_be_namespace(name: str) -> bool:
+    """Whether a name is that of a namespace if the session has its catalog: lake.kafka, and there is no such file."""
+    return bool(NAMESPACE.fullmatch(name)) and not Path(name).exists()
 
 
 def _local(path: Path) -> InputFile:

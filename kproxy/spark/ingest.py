@@ -271,25 +271,29 @@ def ingest(
     Raises UsageError for an input that is not there, and for an output that the session cannot write.
     """
     output = Output(output) if isinstance(output, str) else output
-    catalog, report = Catalog(open_folder(context, output.state or output.place)), Report()
+    catalog, report = catalog_of(context, output), Report()
+    found = _find(context, inputs)
+    job = uuid.uuid4().hex
+    is_on_disk = output.format == "parquet" and isinstance(catalog.folder, LocalFolder)
+    target = (
+        FilesOnDisk(catalog, options, cluster, report)
+        if is_on_disk
+        else _spark_target(context, output, catalog, options, cluster, report, job)
+    )
+    catalog.claim()
     for path in catalog.recover():
         note(f"{path}: an earlier job ended while its rows were put into place; it is read again")
     mark = mark_of(options, cluster)
-    found = _find(context, inputs)
     wanted = [file for file in found if again or not catalog.has(file, mark)]
     report.skipped = len(found) - len(wanted)
     report.problems += catalog.problems(set(found) - set(wanted))
     if together:
         new = catalog.leave_out_copies(wanted, mark, note)
         wanted = group_files(context, catalog.with_others(new, note), separate=separate)
-    job = uuid.uuid4().hex
     with ExitStack() as stack:
         staging = catalog.staging(job)
         stack.callback(catalog.remove_staging, job)
-        if output.format == "parquet" and isinstance(catalog.folder, LocalFolder):
-            target: Target = FilesOnDisk(catalog, options, cluster, report)
-        else:
-            target = _spark_target(context, output, catalog, options, cluster, report, job)
+        if not is_on_disk:
             local = (context.master or "").startswith("local")
             below = None if output.staging is None else Path(output.staging).absolute()
             staging = tempfile.mkdtemp(dir=below) if below is not None or local else ""
@@ -306,6 +310,11 @@ def ingest(
             if count := catalog.continued(wanted):
                 note(CONTINUED.format(count))
     return report
+
+
+def catalog_of(context: "SparkContext", output: Output) -> Catalog:
+    """The catalog of an output."""
+    return Catalog(open_folder(context, output.state or output.place))
 
 
 def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:

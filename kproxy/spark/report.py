@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession, functions
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, known_to
 from kproxy.analyses.duck import MORE_MEMORY, Database
-from kproxy.analyses.loading import Span, holds_tables, table_files
+from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.spark.catalog import safe
@@ -180,6 +180,7 @@ class SparkTables:
         narrows = self.only.cluster is not None or self.only.has_days
         name, has_tables = names[0], self._is_local(names[0])
         if has_tables and not narrows:
+            identify_source(Path(name))  # in a task, what it raises would be a failure of that
             yield str(Path(name).absolute())
             return
         if has_tables or is_tables(self._context, name):

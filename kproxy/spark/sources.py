@@ -7,8 +7,6 @@
 A frame has the columns of its contract; columns that older tables lack are NULL. It has ``cluster`` and ``day`` if the tables do.
 """
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,7 +16,8 @@ from pyspark.sql import SparkSession, functions
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Table
-from kproxy.spark.files import is_hadoop
+from kproxy.output.tables.parquet import MARKER, check_marker
+from kproxy.spark.files import is_hadoop, may_be_namespace
 from kproxy.spark.folders import Folder, open_folder
 from kproxy.spark.rows import contract, spark_schema
 from kproxy.spark.writers import DELTA, ICEBERG, PARQUET, check_format
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = ("cluster", "day")
 INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
-NAMESPACE = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 LONGEST_REASON = 300
 
 
@@ -45,7 +43,16 @@ def is_tables(context: "SparkContext", name: str) -> bool:
     """Whether it is a folder of tables, or a namespace. Raises UsageError for a place that Hadoop cannot open."""
     if _folder_of_tables(context, name) is not None:
         return True
-    return bool(NAMESPACE.fullmatch(name)) and not Path(name).exists() and _is_namespace(name)
+    return may_be_namespace(name) and _has_tables(name)
+
+
+def format_of_output(spark: "SparkSession", name: str) -> str:
+    """Return iceberg for a namespace of a catalog of the session, else parquet. Raises UsageError for another catalog."""
+    catalog = name.partition(".")[0]
+    kind = spark.conf.get(f"spark.sql.catalog.{catalog}", "") if may_be_namespace(name) else ""
+    if kind and not kind.startswith("org.apache.iceberg."):
+        raise UsageError(f"{catalog} is a catalog of {kind[:LONGEST_REASON]}; ingest writes catalogs of Iceberg")
+    return ICEBERG if kind else PARQUET
 
 
 def open_source(spark: "SparkSession", name: str) -> Source:
@@ -81,9 +88,7 @@ def _folder(context: "SparkContext", name: str) -> Folder | None:
     return folder
 
 
-def _is_namespace(name: str) -> bool:
-    if "." not in name:
-        return False
+def _has_tables(name: str) -> bool:
     spark = SparkSession.builder.getOrCreate()
     try:
         return any(spark.catalog.tableExists(f"{name}.{table}") for table in TABLES)
@@ -98,6 +103,7 @@ def _of_namespace(spark: "SparkSession", name: str, table: Table) -> "DataFrame"
 
 def _tables_in(spark: "SparkSession", folder: Folder) -> "dict[str, DataFrame]":
     """The tables of a directory that has a folder for each."""
+    check_marker(folder.root, folder.read(MARKER))
     kind = _format_of(folder)
     if kind != PARQUET:
         check_format(spark, kind)

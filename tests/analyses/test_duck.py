@@ -169,6 +169,19 @@ def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> 
         assert rows(database, "SELECT count(*) FROM exchanges") == [(0,)]
 
 
+def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["decode", "-q", "--format", "parquet", "-o", str(tmp_path / "tables"), str(ORDERS)])
+    marker = tmp_path / "tables" / "_kproxy.json"
+    said = json.loads(marker.read_text())
+    said["tables"]["exchanges"]["contract"] -= 1
+    marker.write_text(json.dumps(said))
+    with pytest.raises(
+        UsageError, match=r"tables was written by another kproxy: its exchanges has version \d+, this kproxy has"
+    ):
+        Database([tmp_path / "tables"])
+
+
 def test_damage_is_told_and_what_comes_before_it_is_there(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(ORDERS.read_bytes()[:-1000])

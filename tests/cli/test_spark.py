@@ -1,6 +1,7 @@
 """kproxy-spark: options, sentences, exit codes, and a report that is that of kproxy report; jobs are tested in tests/spark."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,8 @@ def run(*words: object) -> int:
     [
         (["ingest", "--follow", "-o", "x", "in"], "kproxy-spark: --follow needs --checkpoint DIR"),
         (["ingest", "--once", "-o", "x", "in"], "--once is for --follow"),
-        (["ingest", "--output-format", "iceberg", "-o", "x", "in"], "--output-format iceberg needs --state DIR"),
-        (["ingest", "--state", "s", "-o", "x", "in"], "--state is for --output-format delta and iceberg"),
+        (["ingest", "--output-format", "iceberg", "-o", "x", "in"], "iceberg needs --state DIR"),
+        (["ingest", "--state", "s", "-o", "x", "in"], "--state is for delta and iceberg"),
         (["ingest", "--output-format", "orc", "-o", "x", "in"], "'orc' is not one of 'parquet', 'delta', 'iceberg'"),
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
@@ -78,6 +79,14 @@ def test_captures_to_tables_to_answers(
     page = tmp_path / "map.html"
     assert run("report", "--only", "map", "--format", "html", "-o", page, tmp_path / "out") == 0
     assert "<svg" in page.read_text() and "Who writes and who reads" in page.read_text()
+    follow = ["--follow", "--once", "--checkpoint", tmp_path / "check"]
+    assert run("ingest", *follow, "-o", tmp_path / "followed", bad) == 3
+    assert run("ingest", *follow, "-o", tmp_path / "followed", bad) == 3  # read in the run before
+    marker = tmp_path / "out" / "_kproxy.json"
+    marker.write_text(re.sub(r'("connections": {\s*"contract": )\d+', r"\1 99", marker.read_text()))
+    capsys.readouterr()
+    assert run("ingest", "-o", tmp_path / "out", GOOD) == run("report", tmp_path / "out") == 2
+    assert capsys.readouterr().err.count("/out was written by another kproxy: its connections has version 99") == 2
 
 
 @pytest.mark.slow
@@ -99,6 +108,10 @@ def test_outputs_that_are_no_folder_of_parquet(
         words = ["ingest", "-o", "tables", "--output-format", name, "--state", tmp_path / "state"]
         assert run(*words, GOOD) == 2
         assert f"this Spark session has no {name}" in capsys.readouterr().err
+    assert (
+        run("ingest", "-o", "spark_catalog.kafka", "--state", tmp_path / "state", GOOD) == 2
+    )  # not configured: a directory
+    assert "--state is for delta and iceberg" in capsys.readouterr().err
     assert not list((tmp_path / "state").rglob("*.json"))
 
 

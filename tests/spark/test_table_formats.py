@@ -116,15 +116,16 @@ def test_tables_have_the_rows_of_parquet_however_often_they_are_written(
     (tmp_path / "in").mkdir()
     for capture in NAMES:
         (tmp_path / "in" / capture).write_bytes((CAPTURES / capture).read_bytes())
-    place = ["-o", "lake.kafka", "--state", tmp_path / "state"] if name == "iceberg" else ["-o", tmp_path / "lake"]
+    delta = ["-o", tmp_path / "lake", "--output-format", name]
+    place = (
+        delta if name == "delta" else ["-o", "lake.kafka", "--state", tmp_path / "state"]
+    )  # the session's catalog says what it is
     program = [
         "-c",
         "from kproxy.cli.spark import main; main()",
         "ingest",
         "--master",
         "local[2]",
-        "--output-format",
-        name,
     ]
     words = [*program, *place, "--split-from", "0", "--parts", "2", "--records", tmp_path / "in"]
     settings = settings_of(name, tmp_path)

@@ -1,7 +1,7 @@
 """Parquet files of tables: a directory with one folder for each table, DIR/exchanges/part-00000.parquet.
 
-Files are written as ``*.tmp`` and renamed at the end, when all are complete; then ``_kproxy.json`` lists the tables, their
-contracts and numbers of rows. A directory without it is not finished. Row groups are bounded in rows
+Files are written as ``*.tmp`` and renamed at the end, when all are complete; then ``_kproxy.json`` says who wrote the tables, and
+lists them with their contracts and numbers of rows. A directory without it is not finished. Row groups are bounded in rows
 and bytes, so that memory does not grow with the capture.
 """
 
@@ -9,10 +9,12 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kproxy.errors import UsageError
 from kproxy.output.tables.contracts import TABLES, Column, Table
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 MARKER = "_kproxy.json"
+WRITER = "kproxy decode"
 PART = "part-00000.parquet"
 OURS = re.compile(r"part-\d{5}\.parquet(\.tmp)?")
 GROUP_ROWS = 131_072
@@ -62,6 +65,51 @@ def _is_ours(entry: Path) -> bool:
     if entry.is_dir():
         return entry.name in TABLES and all(OURS.fullmatch(file.name) for file in entry.iterdir())
     return entry.name in (MARKER, f"{MARKER}.tmp")
+
+
+def marker_text(writer: str, rows: Mapping[str, int]) -> str:
+    """Return the content of MARKER. *rows*: of each table; empty if they are not known."""
+    tables = {
+        name: {"contract": table.version} | ({"rows": rows[name]} if rows else {})
+        for name, table in TABLES.items()
+        if name in rows or not rows
+    }
+    return json.dumps({"writer": writer, "tables": tables}, indent=1) + "\n"
+
+
+def check_marker(place: str, content: bytes | None, writer: str | None = None) -> None:
+    """Raise UsageError if a directory has tables with other contracts than ours, or of another writer than *writer*.
+
+    *content*: of its MARKER; None: it has none.
+    """
+    if content is None:
+        return
+    try:
+        said = msgspec.json.decode(content, type=Marker)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{place}/{MARKER} is not as kproxy writes it: {error}") from None
+    if writer is not None and said.writer != writer:
+        raise UsageError(f"{place} has tables of {said.writer}; {writer} wants a directory of its own")
+    for name, table in said.tables.items():
+        if name not in TABLES or table.contract != TABLES[name].version:
+            ours = f"version {TABLES[name].version}" if name in TABLES else "no such table"
+            raise UsageError(
+                f"{place} was written by another kproxy: its {name} has version {table.contract}, this kproxy has {ours}; "
+                "read the captures again, into a new directory"
+            )
+
+
+class MarkedTable(msgspec.Struct):
+    """What MARKER says of a table."""
+
+    contract: int
+
+
+class Marker(msgspec.Struct):
+    """The content of MARKER."""
+
+    tables: dict[str, MarkedTable]
+    writer: str = WRITER
 
 
 class TableFile:
@@ -161,9 +209,10 @@ class ParquetDirectory:
         for name in TABLES.keys() - self._files.keys():
             with contextlib.suppress(OSError):
                 (self.path / name).rmdir()
-        tables = {name: {"contract": file.table.version, "rows": file.rows} for name, file in self._files.items()}
         marker = self.path / f"{MARKER}.tmp"
-        marker.write_text(json.dumps({"tables": tables}, indent=1) + "\n", encoding="utf-8")
+        marker.write_text(
+            marker_text(WRITER, {name: file.rows for name, file in self._files.items()}), encoding="utf-8"
+        )
         marker.rename(self.path / MARKER)
 
     def _abandon(self) -> None:
