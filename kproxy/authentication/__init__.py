@@ -7,6 +7,7 @@ kproxy/proxy/client_logins.py, which reads frames from a client, gives them to C
     states.py       ClientLogin: the state of one client's authentication, by the table below
     mechanisms.py   the mechanisms: a client's tokens to answers and a Principal, or LoginFailed
     scram.py        SCRAM: its arithmetic, which kproxy.login uses too, and the server's half
+    tokens.py       OAUTHBEARER: signed tokens, the keys that they are checked with, what they must claim
     users.py        the users file: who may log in with PLAIN and SCRAM
     own_logins.py   OwnLogins: the filter that offers kproxy's SASL in ApiVersions, and hides the broker's users
 

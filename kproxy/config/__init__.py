@@ -35,6 +35,7 @@ from kproxy.config.structs import (
     Page,
     Struct,
     Timeouts,
+    Tokens,
     Traces,
 )
 from kproxy.filters.options import Rotated
@@ -56,5 +57,6 @@ __all__ = [
     "Rotated",
     "Struct",
     "Timeouts",
+    "Tokens",
     "Traces",
 ]

@@ -24,6 +24,7 @@ from kproxy.config.structs import (
     Limits,
     ListenerTls,
     Login,
+    Tokens,
 )
 from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
@@ -36,6 +37,7 @@ NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
 LEAST_PAGE = 16 << 20
 SMALLEST_FRAME = 1_024  # an ApiVersions response of Kafka 4.3 has 600 bytes
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PROXY_SCHEMES = ("socks5", "socks5h", "http")
 USED_BY = {
     "first_port": ("port",),
@@ -257,15 +259,44 @@ def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None
 
 
 def _check_authentication(path: str, authentication: Authentication, has_tls: bool) -> Iterator[Problem]:
-    if "PLAIN" in authentication.mechanisms and not has_tls and not authentication.plain_without_tls:
+    mechanisms = set(authentication.mechanisms)
+    bare = sorted(mechanisms & {"PLAIN", "OAUTHBEARER"})
+    if bare and not has_tls and not authentication.plain_without_tls:
         yield (
             f"{path}.mechanisms",
-            "PLAIN sends passwords as they are: give the cluster listener_tls, use SCRAM, or set plain_without_tls",
+            f"{' and '.join(bare)} would send secrets unencrypted: give the cluster listener_tls, or set plain_without_tls",
         )
-    if authentication.plain_without_tls and (has_tls or "PLAIN" not in authentication.mechanisms):
-        yield f"{path}.plain_without_tls", "it has no effect: PLAIN is not offered, or the cluster has listener_tls"
-    if authentication.users is None:
-        yield f"{path}.users", "it is missing: PLAIN and SCRAM need a file of users, which `kproxy users` makes"
+    if authentication.plain_without_tls and (has_tls or not bare):
+        yield (
+            f"{path}.plain_without_tls",
+            "it has no effect: no such mechanism is offered, or the cluster has listener_tls",
+        )
+    for name, needed in (("users", mechanisms - {"OAUTHBEARER"}), ("tokens", mechanisms & {"OAUTHBEARER"})):
+        if bool(needed) != (getattr(authentication, name) is not None):
+            why = (
+                f"it is missing: {', '.join(sorted(needed))} needs it"
+                if needed
+                else "no mechanism uses it: leave it out"
+            )
+            yield f"{path}.{name}", why
+    if authentication.tokens is not None:
+        yield from _check_tokens(f"{path}.tokens", authentication.tokens)
+
+
+def _check_tokens(path: str, tokens: Tokens) -> Iterator[Problem]:
+    if (tokens.keys_url is None) == (tokens.keys_file is None):
+        yield f"{path}.keys_url", "give either keys_url or keys_file: tokens are checked with these keys"
+    if tokens.ca is not None and tokens.keys_url is None:
+        yield f"{path}.ca", "it has no effect without keys_url"
+    if tokens.keys_url is None:
+        return
+    try:
+        parts = urlsplit(tokens.keys_url)
+        is_here = parts.scheme == "http" and parts.hostname in LOOPBACK
+        if not parts.hostname or parts.username or not (parts.scheme == "https" or is_here):
+            raise ValueError
+    except ValueError:
+        yield f"{path}.keys_url", "write https://host/path, without a login; http only for 127.0.0.1, ::1 and localhost"
 
 
 def _check_through(path: str, through: str | None) -> Iterator[Problem]:

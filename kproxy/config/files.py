@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls
+from kproxy.config.structs import BrokerTls, Config, ListenerTls, Tokens
 from kproxy.errors import UsageError
 from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
@@ -36,6 +36,8 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_users(f"{path}.authentication.users", cluster.authentication.users)
         if cluster.login:
             yield from _check_secret(f"{path}.login.password", cluster.login.password)
+        if cluster.authentication and cluster.authentication.tokens is not None:
+            yield from _check_tokens(f"{path}.authentication.tokens", cluster.authentication.tokens)
     for part in config.analysis.__struct_fields__:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
@@ -85,10 +87,15 @@ def watched_files(config: Config) -> list[str]:
     parts = [
         part
         for cluster in config.clusters
-        for part in (cluster.listener_tls, cluster.broker_tls, cluster.authentication)
+        for part in (
+            cluster.listener_tls,
+            cluster.broker_tls,
+            cluster.authentication,
+            cluster.authentication and cluster.authentication.tokens,
+        )
         if part
     ]
-    names = ("certificate", "key", "client_ca", "ca", "users")
+    names = ("certificate", "key", "client_ca", "ca", "users", "keys_file")
     return sorted({file for part in parts for name in names if (file := getattr(part, name, None))})
 
 
@@ -120,6 +127,15 @@ def _check_users(path: str, file: str) -> Iterator[Problem]:
         Users(Path(file))
     except UsageError as error:
         yield path, str(error)
+
+
+def _check_tokens(path: str, tokens: Tokens) -> Iterator[Problem]:
+    if not _is_installed("joserfc"):
+        yield path, 'it needs a package that is missing: pip install "kproxy-kafka[identities]"'
+    elif tokens.keys_file is not None:
+        yield from _check_file(f"{path}.keys_file", tokens.keys_file)
+    if tokens.ca is not None:
+        yield from _check_certificates(f"{path}.ca", tokens.ca)
 
 
 def _check_pair(path: str, certificate: str, key: str) -> Iterator[Problem]:

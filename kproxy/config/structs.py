@@ -47,19 +47,49 @@ class BrokerTls(Struct, frozen=True):
     verify: Annotated[bool, text("Whether brokers' certificates are verified. false is for tests.")] = True
 
 
+class Tokens(Struct, frozen=True):
+    """Which tokens of OAUTHBEARER are believed: signed ones (JWT) of one identity provider."""
+
+    issuer: Annotated[str, Meta(min_length=1), text("The claim iss, exactly.")]
+    audience: Annotated[
+        list[str], Meta(min_length=1), text("The token has to be for one of these (claim aud): it names this cluster.")
+    ]
+    keys_url: Annotated[
+        str | None, text("Where the identity provider has its public keys (JWKS): https, or http on this machine.")
+    ] = None
+    keys_file: Annotated[str | None, text("File with the public keys (JWKS), instead; read again when it changes.")] = (
+        None
+    )
+    ca: Annotated[str | None, text("File with the CAs that sign the certificate at keys_url; null: the system's.")] = (
+        None
+    )
+    scope: Annotated[list[str], text("Scopes that a token has to have (claim scope or scp), all of them.")] = []
+    principal_claim: Annotated[str, Meta(min_length=1), text("The claim that names the principal.")] = "sub"
+    groups_claim: Annotated[str | None, text("The claim with the groups of the principal; null: it has none.")] = None
+    clock_skew: Annotated[Seconds, text("How far the clocks of both may differ.")] = 30.0
+
+
 class Authentication(Struct, frozen=True):
     """How clients log in to kproxy; nothing of a client reaches a broker before."""
 
     mechanisms: Annotated[
-        list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]],
+        list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]],
         Meta(min_length=1),
-        text("The SASL mechanisms that clients may choose. PLAIN only with listener_tls, or with plain_without_tls."),
+        text(
+            "The SASL mechanisms that clients may choose. PLAIN and OAUTHBEARER need listener_tls, or plain_without_tls."
+        ),
     ]
     users: Annotated[
         str | None, text("File of the users of PLAIN and SCRAM, made by `kproxy users`; read again when it changes.")
     ] = None
+    tokens: Annotated[
+        Tokens | None, text('The tokens of OAUTHBEARER. Needs: pip install "kproxy-kafka[identities]".')
+    ] = None
     plain_without_tls: Annotated[
-        bool, text("Whether PLAIN is offered without listener_tls: passwords then cross the network unencrypted.")
+        bool,
+        text(
+            "Whether PLAIN and OAUTHBEARER are offered without listener_tls: secrets then cross the network unencrypted."
+        ),
     ] = False
     session: Annotated[
         Seconds | Literal[0],

@@ -26,6 +26,7 @@ One worker
                           what a link is called in logs, in the tap and at /connections
     broker_login.py       BrokerLogin, LinkLogin: log a link in to its broker between its client's requests, and again before the
                           session ends
+    client_logins.py      ClientLogins: clients log in to kproxy (kproxy.authentication); token_keys.py: the keys of their tokens
     admission.py          Admission: limits of clients per address and second; memory that is given up for the open connections
     brokers.py            BrokerTable: node ids, broker addresses, kproxy's ports; refuses addresses that lead inside.
                           AdvertisedAddresses: what clients are given instead. Reachability, for /readyz

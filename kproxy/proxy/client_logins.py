@@ -26,8 +26,9 @@ from typing import Any
 from kproxy.authentication.mechanisms import LoginFailed, Mechanism, Plain, Scram
 from kproxy.authentication.principal import Principal
 from kproxy.authentication.states import ClientLogin, Mechanisms, State
+from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
-from kproxy.config import Authentication, Cluster
+from kproxy.config import Authentication, Cluster, Tokens
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
 from kproxy.filters.narrow_api_versions import is_known, refused_version
 from kproxy.output.escaping import printable
@@ -38,6 +39,7 @@ from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.token_keys import TokenKeys
 
 STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection
 VERSIONS_S = 60.0  # so long the versions of a broker are used before it is asked again
@@ -144,18 +146,25 @@ class ClientLogins:
         self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
         self._users: Users | None = None
-        self._read_files()
+        self._tokens: TokenKeys | None = None
+        if self._settings.tokens is not None:
+            self._tokens = TokenKeys(self._settings.tokens, cluster.name)
+        self._read_users()
 
-    def _read_files(self) -> None:
+    def _read_users(self) -> None:
         if self._settings.users is not None:
             self._users = Users(Path(self._settings.users))
 
     def reload(self) -> None:
         """Read the files again. Raises UsageError; then those read before stay in use."""
-        self._read_files()
+        self._read_users()
+        if self._tokens is not None:
+            self._tokens.reload()
 
     def close(self) -> None:
-        """End the threads that check passwords."""
+        """End the threads that check passwords, and stop asking for keys."""
+        if self._tokens is not None:
+            self._tokens.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -237,10 +246,12 @@ class ClientLogins:
 
     def _mechanisms(self) -> Mechanisms:
         """Return what makes a login of each mechanism that is offered."""
-        users = self._users
+        users, tokens, rules = self._users, self._tokens, self._settings.tokens
         made: dict[str, Callable[[], Mechanism]] = {}
+        if tokens is not None and rules is not None:
+            made["OAUTHBEARER"] = partial(Bearer, _rules(rules), tokens.current, tokens.refresh, time.time)
         for name in self._settings.mechanisms:
-            if users is not None:
+            if users is not None and name != "OAUTHBEARER":
                 made[name] = partial(Plain, users, self._in_thread) if name == "PLAIN" else partial(Scram, users, name)
         return made
 
@@ -285,3 +296,14 @@ class ClientLogins:
             if len(self._answers) > MOST_VERSIONS:
                 self._answers.popitem(last=False)
         return answer
+
+
+def _rules(tokens: Tokens) -> TokenRules:
+    return TokenRules(
+        tokens.issuer,
+        frozenset(tokens.audience),
+        frozenset(tokens.scope),
+        tokens.principal_claim,
+        tokens.groups_claim,
+        tokens.clock_skew,
+    )

@@ -28,6 +28,9 @@ def test_the_defaults_are_right() -> None:
     assert complaints() == []
 
 
+SCRAM: dict[str, Any] = {"mechanisms": ["SCRAM-SHA-256"], "users": "u"}
+TOKENS = {"issuer": "i", "audience": ["a"]}
+BEARER: dict[str, Any] = {"mechanisms": ["OAUTHBEARER"], "plain_without_tls": True, "tokens": TOKENS}
 WRONG_CLUSTERS = [
     ({"listen": "9092"}, "listen", "no host"),
     ({"bootstrap": ["b:2", "c"]}, "bootstrap[1]", '"c": it has no port'),
@@ -54,6 +57,20 @@ WRONG_CLUSTERS = [
     ({"addresses": {"broker_name": "x"}}, "addresses.broker_name", "only in sni mode"),
     ({"listener_tls": {**TLS, "client_auth": "required"}}, "listener_tls.client_ca", "missing"),
     ({"listener_tls": {**TLS, "client_ca": "x"}}, "listener_tls.client_auth", "client_ca has no effect"),
+    (
+        {"authentication": {"mechanisms": ["PLAIN"], "users": "u"}},
+        "authentication.mechanisms",
+        "PLAIN would send secrets",
+    ),
+    ({"authentication": {"mechanisms": ["SCRAM-SHA-256"]}}, "authentication.users", "SCRAM-SHA-256 needs it"),
+    ({"authentication": SCRAM | {"tokens": TOKENS}}, "authentication.tokens", "no mechanism uses it"),
+    ({"authentication": SCRAM | {"plain_without_tls": True}}, "authentication.plain_without_tls", "no effect"),
+    ({"authentication": BEARER}, "authentication.tokens.keys_url", "either keys_url or keys_file"),
+    (
+        {"authentication": BEARER | {"tokens": TOKENS | {"keys_url": "http://idp/"}}},
+        "authentication.tokens.keys_url",
+        "http only for 127.0.0.1",
+    ),
     ({"broker_tls": {"certificate": "c"}}, "broker_tls.key", "needed together"),
     ({"broker_tls": {"key": "c"}}, "broker_tls.certificate", "needed together"),
     ({"broker_tls": {"ca": "c", "verify": False}}, "broker_tls.verify", "ca has no effect"),
