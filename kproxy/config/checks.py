@@ -279,7 +279,7 @@ def _check_authentication(path: str, authentication: Authentication, has_tls: bo
                 else "no mechanism uses it: leave it out"
             )
             yield f"{path}.{name}", why
-    if authentication.tokens is not None:
+    if authentication.tokens is not None and "OAUTHBEARER" in mechanisms:
         yield from _check_tokens(f"{path}.tokens", authentication.tokens)
 
 
