@@ -169,6 +169,16 @@ def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> 
         assert rows(database, "SELECT count(*) FROM exchanges") == [(0,)]
 
 
+def test_two_threads_find_the_rows_that_one_finds() -> None:
+    analyses = [analysis for analysis in library.load().values() if analysis.header.default]
+    with Database([ORDERS]) as one, Database([ORDERS]) as both:
+        both.look_ahead(analyses, {})
+        for analysis in analyses:
+            assert both.run(analysis).equals(one.run(analysis)), analysis.id
+    with Database([ORDERS]) as left:  # at once: the second thread ends too
+        left.look_ahead(analyses, {})
+
+
 def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["decode", "-q", "--format", "parquet", "-o", str(tmp_path / "tables"), str(ORDERS)])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _query(sql: str) -> View:
-    return View(name="summary", meaning="", sql=sql, path="")
+    return View(name="summary", meaning="", sql=sql, path=__file__)
 
 
 SEVERITY = "severity"  # a column with a severity for each row

@@ -10,7 +10,6 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kproxy.output.escaping import well_formed
-from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.parquet import schema_of
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, record_instant
@@ -68,6 +67,8 @@ def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
 
     if field.topic != METADATA_TOPIC and field.topic_id != METADATA_TOPIC_ID:
         return values
+    from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415 - few captures have records of controllers
+
     rewriter = Rewriter()
     withheld = [None if value is None else rewriter.metadata(None, value) for value in values.to_pylist()]
     return pa.array(withheld, pa.binary())
