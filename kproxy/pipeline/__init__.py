@@ -9,6 +9,7 @@
     sides.py           finds the client of a flow whose beginning was not captured
     tls_flow.py        decrypts a TLS flow; knows where its secrets come from
     connections.pyx    live connections, known to be Kafka; limits for all together; a failure stays in its connection
+    live_events.pyx    the events of a live source on their way to the outputs
     late_names.py      holds events until the topics in them have names
     output.py          Output: the interface of every destination of events, and how to add one
     line_output.py     lines of text or JSON

@@ -28,6 +28,7 @@ from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.inputs import Input
 from kproxy.pipeline.late_names import LateNames
+from kproxy.pipeline.live_events import LiveEvents
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Closing
 from kproxy.pipeline.tls_flow import Secrets
@@ -108,6 +109,7 @@ class Run(Closing):
         self._outputs: list[Output] = []
         self._outputs_read_bodies = False
         self._reads_bodies = False  # an output or the condition needs bodies
+        self.plain_outputs: list[Output] | None = self._outputs  # where ``write`` has nothing else to do: the outputs
         self._sources = 0
         self.source: Source | None = None  # the latest event's source
         self._connections = 0  # connection numbers used by files so far
@@ -148,6 +150,7 @@ class Run(Closing):
         self._outputs_read_bodies = any(output.reads_bodies for output in self._outputs)
         condition_reads = self.condition is not None and self.condition.reads_bodies
         self._reads_bodies = self._outputs_read_bodies or condition_reads
+        self.plain_outputs = None if self._reads_bodies or self.condition is not None else self._outputs
 
     # Sources that have an end
 
@@ -242,7 +245,7 @@ class Run(Closing):
 
         *on_fault* is called with the number of a connection that failed with an exception of Options.contain.
         """
-        live = _Live(self, self._new_source(name), on_fault)
+        live = LiveEvents(self, self._new_source(name), on_fault)
         return Connections(
             self._clusters,
             live,
@@ -285,10 +288,6 @@ class Run(Closing):
         """Write an event of the current source to the outputs; bodies are decoded at most once for all of them."""
         condition = self.condition
         bodies, shown = None, True
-        if condition is None and not self._reads_bodies:
-            for output in self._outputs:
-                output.write(event, None)
-            return
         if self._reads_bodies:
             self._opener.learn(event)
         if condition is not None:
@@ -415,33 +414,3 @@ class _File(Struct):
     flows: FlowEvents
     names: LateNames
     capture: Capture | MergedCapture | None
-
-
-class _Live:
-    """Writes the events of one live source to a run; the Listener of its Connections."""
-
-    def __init__(self, run: Run, source: Source, on_fault: OnFault) -> None:
-        self._run = run
-        self._source = source
-        self._on_fault = on_fault
-        self.taken = 0
-
-    def receive_events(self, events: list[Event]) -> None:
-        """See Listener."""
-        run = self._run
-        run.switch_source(self._source)
-        for event in events:
-            run.write(event)
-            self.taken += 1
-
-    def begin_connection(self, connection: Connection, at: int) -> None:
-        """Tell the outputs that a connection has begun."""
-        self._run.switch_source(self._source)
-        self._run.begin(connection, at)
-
-    def end_connection(self, end: End, fault: BaseException | None) -> None:
-        """See Listener."""
-        if fault is not None:
-            self._on_fault(end.connection, fault)
-        self._run.switch_source(self._source)
-        self._run.end(end)

@@ -10,13 +10,13 @@
     lag.pyx           GroupLag: how far consumer groups are behind
     traces.py         TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp), if the configuration asks for them
     page_feed.py      PageFeed: exchanges for the live page while a browser has it open. Where the page is too slow: a sample, and
-                      the rare exchanges that analyses need one and all. Past: the last exchanges, for a page to come
+                      the rare exchanges that analyses need one and all. past.pyx: the last exchanges, for a page to come
 
 It looks at the rings some times a second while there is traffic, at once when a ring fills, and sleeps without traffic until a
 worker rings its doorbell (tap/ring.pyx).
 
 What each exchange passes on the way from a ring to its counts is compiled: TapReader, TapDecoder, Connections, Session,
-ExchangeCounts. Only Run.write and AnalysisCounts.write between them are Python, as they see every output and every kind of event.
+LiveEvents, ExchangeCounts, PastEvents. Python is called for what few exchanges have, and for outputs that show each.
 
 Its share of the CPU is what others leave, unless that starves it: kproxy/proxy/scheduling.py.
 

@@ -12,50 +12,50 @@ from kproxy.pipeline.output import End, Observer, Source
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.proxy.analyzer.exchange_counts import ExchangeCounts
+from kproxy.proxy.analyzer.exchange_counts import SASL_APIS, ExchangeCounts
 from kproxy.proxy.analyzer.series import OTHER, BoundedCounter
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Connection, Event, Exchange, Gap, NotKafka, SaslToken
 from kproxy.session.exchanges import peeked
 
 
-class AnalysisCounts(Observer):
+class AnalysisCounts(ExchangeCounts, Observer):
     """Counts events."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.unanswered = 0
         self.events: Counter[type[Event]] = Counter()
         self.undecoded = BoundedCounter()
         self.trailing = BoundedCounter()
         self.cut = BoundedCounter()
         self.errors = BoundedCounter()
-        self.has_failed = False  # whether the last counted exchange has an error or no response, or was not decoded
         self.throttled = BoundedCounter()
         self.throttle_ms = BoundedCounter()
         self.logins = Logins()
-        self._exchanges = ExchangeCounts()
-        self.lag = self._exchanges.lag
-        self._source = 0
+        self.logins_begun = self.logins.begun
         self._names = {key: api.name for key, api in facts().apis.items()}
-        self._series = {name: getattr(self._exchanges, name) for name in ("clients", "software", "topics", "groups")}
+        self._series = {
+            "clients": self.clients,
+            "software": self.software,
+            "topics": self.topics,
+            "groups": self.groups,
+        }
 
-    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """Count an event, with its bodies if another output has read them. Never raises, whatever the bytes hold."""
-        if not isinstance(event, Exchange):
-            self.events[type(event)] += 1
-            if isinstance(event, SaslToken):
-                self.logins.note_token((self._source, event.connection.number), event.connection)
-            return
-        exchanges = self._exchanges
-        exchanges.add(event, self._source)
-        refused = exchanges.is_refused
-        self.has_failed = refused or event.unanswered is not None or event.undecoded is not None
-        if not exchanges.is_whole or (bodies is not None and bodies.undecoded is not None):
-            self._count_frames(event, bodies)
-        if event.api_key in SASL_APIS or self.logins.has_begun:
-            self.logins.note((self._source, event.connection.number), event)
-        if refused or exchanges.throttle_ms:
-            self._count_refusal(event, exchanges.throttle_ms)
+    def note_event(self, event: Event) -> None:
+        """See ExchangeCounts."""
+        self.events[type(event)] += 1
+        if isinstance(event, SaslToken):
+            self.logins.note_token((self.source, event.connection.number), event.connection)
+
+    def note_unusual(self, exchange: Exchange, bodies: Bodies | None) -> None:
+        """See ExchangeCounts."""
+        if not self.is_whole or (bodies is not None and bodies.undecoded is not None):
+            self._count_frames(exchange, bodies)
+        if exchange.api_key in SASL_APIS or self.logins.has_begun:
+            self.logins.note((self.source, exchange.connection.number), exchange)
+        if self.is_refused or self.latest_throttle_ms:
+            self._count_refusal(exchange, self.latest_throttle_ms)
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
@@ -77,17 +77,12 @@ class AnalysisCounts(Observer):
             self.throttled.add(self._name(event))
             self.throttle_ms.add(self._name(event), n=throttle_ms)
 
-    @property
-    def exchanges(self) -> int:
-        """Exchanges counted so far."""
-        return self._exchanges.exchanges
-
     def message(self, at: int) -> AnalyzerCounts:
         """Return the counts of sessions; the caller adds the rest."""
         return AnalyzerCounts(
             at=at,
             exchanges=self.exchanges,
-            frames=self._exchanges.frames,
+            frames=self.frames,
             undecoded=self.undecoded.rows(),
             trailing=self.trailing.rows(),
             cut=self.cut.rows(),
@@ -104,7 +99,7 @@ class AnalysisCounts(Observer):
 
     def series(self) -> list[AnalyzerSeries]:
         """Return the numbers by names from traffic, one message for each kind."""
-        self._exchanges.flush()
+        self.add_clients()
         messages = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
         return [*messages, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
 
@@ -116,24 +111,23 @@ class AnalysisCounts(Observer):
 
     def age(self, now: float) -> None:
         """End series that are idle; see Series.age."""
-        self._exchanges.flush()
+        self.add_clients()
         for series in self._series.values():
             series.age(now)
         self.lag.age(now)
 
     def start_source(self, source: Source) -> None:
-        self._source = source.number
+        self.source = source.number
 
     def end(self, end: End) -> None:
         if end.side is None:
-            self._exchanges.end(self._source, end.connection)
-            self.logins.end((self._source, end.connection))
+            self.forget(end.connection)
+            self.logins.end((self.source, end.connection))
 
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
 
 
-SASL_APIS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 MOST_BEGUN = 10_000
 LONGEST_MECHANISM = 40  # characters
 # SaslAuthenticate answers of a login that succeeds
@@ -153,17 +147,17 @@ class Logins:
 
     def __init__(self) -> None:
         self.counts = BoundedCounter()
-        self._begun: OrderedDict[ConnectionKey, _Begun] = OrderedDict()
+        self.begun: OrderedDict[ConnectionKey, _Begun] = OrderedDict()
 
     @property
     def has_begun(self) -> bool:
         """Whether there are logins whose result is not known yet; every exchange must then be noted."""
-        return bool(self._begun)
+        return bool(self.begun)
 
     def note(self, connection: ConnectionKey, exchange: Exchange) -> None:
         """Note an exchange: a step of a login, or the first after it."""
         if exchange.api_key not in SASL_APIS:
-            if connection in self._begun:
+            if connection in self.begun:
                 self._finish(connection, "succeeded")
             return
         login = self._begin(connection, exchange.connection)
@@ -181,18 +175,18 @@ class Logins:
 
     def end(self, connection: ConnectionKey) -> None:
         """Note the end of a connection."""
-        if connection in self._begun:
+        if connection in self.begun:
             self._finish(connection, "not_completed")
 
     def _begin(self, connection: ConnectionKey, known: Connection) -> _Begun:
         """Return the unfinished login of a connection, beginning one if there is none."""
-        login = self._begun.get(connection)
+        login = self.begun.get(connection)
         if login is None:
-            if len(self._begun) >= MOST_BEGUN:
-                self._begun.popitem(last=False)
+            if len(self.begun) >= MOST_BEGUN:
+                self.begun.popitem(last=False)
             mechanism = well_formed(printable(known.sasl_mechanism or "", LONGEST_MECHANISM))
-            login = self._begun[connection] = _Begun(mechanism)
+            login = self.begun[connection] = _Begun(mechanism)
         return login
 
     def _finish(self, connection: ConnectionKey, result: str) -> None:
-        self.counts.add(self._begun.pop(connection).mechanism, result)
+        self.counts.add(self.begun.pop(connection).mechanism, result)

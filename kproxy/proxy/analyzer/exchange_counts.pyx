@@ -1,11 +1,11 @@
 # cython: language_level=3, auto_pickle=False
 """ExchangeCounts: what is counted of each exchange that passes, compiled; by client, software, topic and group, and GroupLag.
 
-What few exchanges have (errors, frames that could not be read) is counted by AnalysisCounts, which reads here whether this one has.
+AnalysisCounts derives from it, and counts what few exchanges have (errors, frames that could not be read), and other events.
 """
 
 from collections import OrderedDict
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from libc.stdint cimport int64_t
 
@@ -16,7 +16,10 @@ from kproxy.proxy.analyzer.series cimport Kept, Series
 from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.protocol import ApiKey
-from kproxy.session.exchanges import peeked
+from kproxy.session.exchanges import Event, peeked
+
+if TYPE_CHECKING:
+    from kproxy.output.bodies import Bodies
 
 MOST_GROUPS: int = 10_000  # whose generations are remembered
 MOST_CLIENTS: int = 1_000  # whose numbers wait to be added to their series
@@ -59,6 +62,7 @@ for _api_key, _kind in {
     _kinds[<int>_api_key] = _kind
 
 cdef int JOIN_GROUP = ApiKey.JOIN_GROUP
+SASL_APIS: frozenset[int] = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 
 
 cdef class _Numbers:
@@ -70,7 +74,7 @@ cdef class _Numbers:
 
 
 cdef class ExchangeCounts:
-    """Counts exchanges. ``flush`` adds what clients sent to ``clients`` and ``software``; all else is there at once.
+    """Counts exchanges. ``add_clients`` adds what clients sent to ``clients`` and ``software``; all else is there at once.
 
     clients   by cluster and client id: requests, their bytes, bytes of responses, responses with an error, throttled ms
     software  by cluster, name and version: requests, connections
@@ -87,7 +91,10 @@ cdef class ExchangeCounts:
     cdef readonly int64_t frames
     cdef readonly bint is_whole  # the latest exchange: nothing is missing, follows a message, or could not be read
     cdef readonly bint is_refused  # its response has an error code
-    cdef readonly int64_t throttle_ms  # in its response
+    cdef readonly int64_t latest_throttle_ms  # in its response
+    cdef public int source  # number of the source of the next events
+    cdef public object logins_begun  # type: object  # true while each exchange may end a login
+    cdef bint _is_undone
     cdef dict _clients  # type: dict[Client, _Numbers]
     cdef set _connections  # counted in ``software``: source, number
     cdef object _generations  # type: OrderedDict[tuple[str, str], int]  # by cluster and group
@@ -102,17 +109,40 @@ cdef class ExchangeCounts:
         self._connections = set()
         self._generations = OrderedDict()
 
-    def add(self, Exchange exchange not None, int source) -> None:
-        """Count an exchange of the source of that number."""
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """Count an event, with its bodies if another output has read them. Never raises, whatever the bytes hold."""
+        if type(event) is not Exchange:
+            self.note_event(event)
+            return
+        self._add(<Exchange>event)
+        if (
+            not self.is_whole or self.is_refused or self.latest_throttle_ms or self.logins_begun
+            or (<Exchange>event).api_key in SASL_APIS or (bodies is not None and bodies.undecoded is not None)
+        ):
+            self.note_unusual(event, bodies)
+
+    def note_event(self, event: Event) -> None:
+        """Note an event that is no exchange."""
+
+    def note_unusual(self, exchange: Exchange, bodies: Bodies | None) -> None:
+        """Note an exchange, counted already, that has more to be counted, or may end a login."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the latest exchange has an error or no response, or was not decoded."""
+        return self.is_refused or self._is_undone
+
+    cdef int _add(self, Exchange exchange) except -1:
         cdef Frame request = exchange.request
         cdef Frame response = exchange.response
         cdef _Numbers numbers = self._of(exchange)
         cdef int64_t api_key = -1 if exchange.api_key is None else exchange.api_key
         self.exchanges += 1
         numbers.requests += 1
-        self.is_whole = exchange.undecoded is None and exchange.unanswered is None
+        self._is_undone = exchange.undecoded is not None or exchange.unanswered is not None
+        self.is_whole = not self._is_undone
         self.is_refused = False
-        self.throttle_ms = 0
+        self.latest_throttle_ms = 0
         if request is not None:
             self.frames += 1
             numbers.sent += wire_size(request)
@@ -121,13 +151,14 @@ cdef class ExchangeCounts:
             self.frames += 1
             numbers.received += wire_size(response)
             self.is_whole = self.is_whole and not (response.cut_code or response.trailing)
-            response.find_refusal(&self.is_refused, &self.throttle_ms)
+            response.find_refusal(&self.is_refused, &self.latest_throttle_ms)
             numbers.errors += self.is_refused
-            numbers.throttle_ms += self.throttle_ms
+            numbers.throttle_ms += self.latest_throttle_ms
         if 0 <= api_key < MOST_APIS and _kinds[api_key] != NOTHING_ELSE:
-            self._add_more(_kinds[api_key], exchange, source)
+            self._add_more(_kinds[api_key], exchange)
+        return 0
 
-    cdef int _add_more(self, int kind, Exchange exchange, int source) except -1:
+    cdef int _add_more(self, int kind, Exchange exchange) except -1:
         cdef list partitions
         if kind == PRODUCED:
             self._add_sizes("produce", partitions_of(exchange.request), exchange)
@@ -137,7 +168,7 @@ cdef class ExchangeCounts:
             self._add_sizes("fetch", partitions, exchange)
             self.lag.note_fetched(exchange, partitions)
         elif kind == SOFTWARE:
-            self._add_software(exchange, source)
+            self._add_software(exchange)
         elif kind == ENDS:
             self.lag.note_listed(exchange)
         else:
@@ -152,11 +183,11 @@ cdef class ExchangeCounts:
         numbers = self._clients.get(client)
         if numbers is None:
             if len(self._clients) >= MOST_CLIENTS:
-                self.flush()
+                self.add_clients()
             numbers = self._clients[client] = _Numbers()
         return numbers
 
-    def flush(self) -> None:
+    def add_clients(self) -> None:
         """Add the numbers of all clients to their series, and begin anew."""
         cdef _Numbers one
         clients, self._clients = self._clients, {}
@@ -180,18 +211,18 @@ cdef class ExchangeCounts:
             kept.numbers[1] += size
         return 0
 
-    cdef int _add_software(self, Exchange exchange, int source) except -1:
+    cdef int _add_software(self, Exchange exchange) except -1:
         """Count a connection once by its software, which ApiVersions names, perhaps several times."""
         peer = exchange.connection
-        connection = source, peer.number
+        connection = self.source, peer.number
         if peer.client_software_name is not None and connection not in self._connections:
             self._connections.add(connection)
             self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
         return 0
 
-    def end(self, int source, number: int) -> None:
-        """Note that a connection has ended."""
-        self._connections.discard((source, number))
+    def forget(self, number: int) -> None:
+        """Forget a connection of the source, which has ended."""
+        self._connections.discard((self.source, number))
 
     cdef int _add_group(self, int kind, Exchange exchange) except -1:
         """Count a request about groups."""

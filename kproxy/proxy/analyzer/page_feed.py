@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from heapq import merge
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +24,7 @@ from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.protocol.facts import facts
+from kproxy.proxy.analyzer.past import ALWAYS, PastEvents
 from kproxy.proxy.page_records import (
     SIZE,
     Begun,
@@ -383,98 +383,16 @@ def connect(
     return PageFeed(made, clusters, missed, has_failed, before)
 
 
-OVERHEAD = 1_500  # about how many bytes an exchange takes in addition to its frames
-RARE_SHARE = 4  # one in so many bytes is only for exchanges of groups and transactions
-
-_Kept = tuple[int, Source, Event | End, int]  # order, source, event, bytes
-
-
-class Past(Output):
-    """The last exchanges and ends of connections.
-
-    Args:
-        most: about how many bytes all of them may take.
-    """
-
-    def __init__(self, most: int) -> None:
-        rare = most // RARE_SHARE
-        self._rare = _Bounded(rare)
-        self._others = _Bounded(most - rare)
-        self._source = Source(0, "")
-        self._count = 0
-
-    @property
-    def size(self) -> int:
-        """About how many bytes are kept."""
-        return self._rare.size + self._others.size
-
-    def start_source(self, source: Source) -> None:
-        self._source = source
-
-    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        if type(event) is Exchange:
-            request, response = event.request, event.response
-            size = OVERHEAD + (len(request.data) if request else 0) + (len(response.data) if response else 0)
-            self._keep(self._rare if event.api_key in ALWAYS else self._others, event, size)
-
-    def end(self, end: End) -> None:
-        self._keep(self._others, end, OVERHEAD // 4)
+class Past(PastEvents, Output):
+    """The last exchanges and ends of connections, as an output; see PastEvents."""
 
     def flush(self) -> None: ...
 
     def close(self, error: BaseException | None = None) -> None: ...
 
-    def replay(self, output: Output) -> None:
-        """Write what is kept to another output, in the order in which it came."""
-        source = None
-        for _, kept_source, event, _ in merge(self._rare.kept, self._others.kept, key=lambda one: one[0]):
-            if kept_source is not source:
-                output.start_source(kept_source)
-                source = kept_source
-            if isinstance(event, End):
-                output.end(event)
-            else:
-                output.write(event, None)
-
-    def _keep(self, into: "_Bounded", what: Event | End, size: int) -> None:
-        self._count += 1
-        into.add((self._count, self._source, what, size))
-
-
-class _Bounded:
-    """A queue with a bound in bytes: the oldest entries give way."""
-
-    def __init__(self, most: int) -> None:
-        self.kept: deque[_Kept] = deque()
-        self.size = 0
-        self._most = most
-
-    def add(self, kept: _Kept) -> None:
-        """Add an entry, and release the oldest ones that do not fit."""
-        self.kept.append(kept)
-        self.size += kept[3]
-        while self.size > self._most and self.kept:
-            self.size -= self.kept.popleft()[3]
-
 
 PER_SECOND = 500.0  # sent beyond the share; in a storm the rest is sampled, as all other exchanges are
 AT_ONCE = 2_000.0  # after a quiet time: the members of a large group join at once
-ALWAYS = frozenset(
-    {
-        ApiKey.JOIN_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
 # of KIP-848, KIP-932, KIP-1071: most say only that a member is there
 HEARTBEATS = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
 CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null if unchanged

@@ -238,10 +238,10 @@ def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names(name:
     counts = AnalysisCounts()
     for number in range(1_000):
         hostile = f"{number}" + name * 150
-        counts._exchanges.clients.add((hostile, hostile), *[2**50] * 5)
-        counts._exchanges.software.add((hostile, hostile, hostile), *[2**50] * 2)
-        counts._exchanges.groups.add((hostile, hostile), *[2**50] * 3)
-        counts._exchanges.topics.add((hostile, hostile, "produce"), *[2**50] * 2)
+        counts.clients.add((hostile, hostile), *[2**50] * 5)
+        counts.software.add((hostile, hostile, hostile), *[2**50] * 2)
+        counts.groups.add((hostile, hostile), *[2**50] * 3)
+        counts.topics.add((hostile, hostile, "produce"), *[2**50] * 2)
         counts.lag._note_end(("c", hostile[:200], 0), 2**50)
         counts.lag._note_commits((hostile, hostile), {("c", hostile[:200], 0): number})
     for message in counts.series():

@@ -14,13 +14,11 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import (
-    ALWAYS,
     AT_ONCE,
     LEAST_SHARE,
     MANY_WAITING,
     MOST_HELD,
     MOST_WAITING,
-    OVERHEAD,
     PER_SECOND,
     PageFeed,
     Past,
@@ -28,6 +26,7 @@ from kproxy.proxy.analyzer.page_feed import (
     connect,
     is_rare,
 )
+from kproxy.proxy.analyzer.past import ALWAYS, OVERHEAD
 from kproxy.proxy.page_records import (
     MOST_PIECE,
     SIZE,
