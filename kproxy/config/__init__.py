@@ -21,6 +21,7 @@ setting has an option of `kproxy run`, add it also to reading.Options, reading.O
 
 from kproxy.config.structs import (
     NEARLY_ALL,
+    PRINCIPAL,
     Addresses,
     Analysis,
     Authentication,
@@ -28,6 +29,7 @@ from kproxy.config.structs import (
     Cluster,
     Config,
     FilterUse,
+    Identity,
     Limits,
     ListenerTls,
     Login,
@@ -35,6 +37,7 @@ from kproxy.config.structs import (
     Page,
     Struct,
     Timeouts,
+    TokenEndpoint,
     Tokens,
     Traces,
 )
@@ -42,6 +45,7 @@ from kproxy.filters.options import Rotated
 
 __all__ = [
     "NEARLY_ALL",
+    "PRINCIPAL",
     "Addresses",
     "Analysis",
     "Authentication",
@@ -49,6 +53,7 @@ __all__ = [
     "Cluster",
     "Config",
     "FilterUse",
+    "Identity",
     "Limits",
     "ListenerTls",
     "Login",
@@ -57,6 +62,7 @@ __all__ = [
     "Rotated",
     "Struct",
     "Timeouts",
+    "TokenEndpoint",
     "Tokens",
     "Traces",
 ]

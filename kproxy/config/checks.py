@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from kproxy.config.structs import (
     MOST_WORKERS,
+    PRINCIPAL,
+    SECRET,
     Addresses,
     Authentication,
     BrokerTls,
@@ -31,7 +33,6 @@ from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_addre
 
 FILTER = "topic_prefix"
 Problem = tuple[str, str]
-SECRET = re.compile(r"(file|env):[^\0]+")
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
 NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
@@ -128,7 +129,7 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
             f"{path}.authentication", cluster.authentication, cluster.listener_tls is not None
         )
     if cluster.login is not None:
-        yield from _check_login(f"{path}.login", cluster.login, cluster.broker_tls)
+        yield from _check_login(f"{path}.login", cluster, cluster.login)
 
 
 def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -316,12 +317,62 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
         yield path, str(error)  # without the text: it may contain a password
 
 
-def _check_login(path: str, login: Login, broker_tls: BrokerTls | None) -> Iterator[Problem]:
-    if SECRET.fullmatch(login.password) is None:  # without the text: it may be the password itself
-        yield f"{path}.password", 'it says where the password is: write "file:PATH" or "env:NAME"'
-    if login.mechanism == "PLAIN" and broker_tls is None and not login.cleartext:
-        message = "PLAIN sends the password, and there is no TLS to the brokers: set broker_tls, or cleartext: true"
+def _check_login(path: str, cluster: Cluster, login: Login) -> Iterator[Problem]:
+    for name, secret in secrets_of(login):
+        if re.fullmatch(SECRET, secret) is None:  # without the text: it may be the secret itself
+            yield f"{path}.{name}", 'it says where the secret is: write "file:PATH" or "env:NAME"'
+    yield from LOGINS.get(login.mechanism, _check_password_login)(path, login)
+    for name, mechanism in (("token", "OAUTHBEARER"), ("extensions", "OAUTHBEARER"), ("region", "AWS_MSK_IAM")):
+        if getattr(login, name) and login.mechanism != mechanism:
+            yield f"{path}.{name}", f"it has no effect with {login.mechanism}, only with {mechanism}"
+    if not login.mechanism.startswith("SCRAM") and cluster.broker_tls is None and not login.cleartext:
+        what = "the password" if login.mechanism == "PLAIN" else "a token"
+        message = f"it sends {what}, and there is no TLS to the brokers: set broker_tls, or cleartext: true"
         yield f"{path}.mechanism", message
+    has_names = cluster.authentication or (cluster.listener_tls and cluster.listener_tls.client_auth != "none")
+    is_by_name = login.principals or any(PRINCIPAL in text for text in (login.username or "", login.password or ""))
+    if is_by_name and not has_names:
+        message = "clients have no names here: set authentication, or client_auth of listener_tls"
+        yield f"{path}.{'principals' if login.principals else 'username'}", message
+
+
+def secrets_of(login: Login) -> Iterator[tuple[str, str]]:
+    """Yield the secrets of a login by their paths in it, as they are written: where they are."""
+    given = {"password": login.password}
+    given |= {f"principals.{name}.password": one.password for name, one in login.principals.items()}
+    if login.token is not None:
+        given |= {"token.client_secret": login.token.client_secret, "token.subject_token": login.token.subject_token}
+    yield from ((name, secret) for name, secret in given.items() if secret is not None)
+
+
+def _check_password_login(path: str, login: Login) -> Iterator[Problem]:
+    if (login.username is None) != (login.password is None):
+        missing = "username" if login.username is None else "password"
+        yield f"{path}.{missing}", "it is missing: username and password are needed together"
+    elif login.password is None and not login.principals:
+        yield f"{path}.username", "it is missing: write username and password, or principals"
+
+
+def _check_bearer_login(path: str, login: Login) -> Iterator[Problem]:
+    for name in ("username", "principals"):
+        if getattr(login, name):
+            yield f"{path}.{name}", "it has no effect with OAUTHBEARER: the token names the user"
+    if (login.token is None) == (login.password is None):
+        yield f"{path}.token", "write either token, where tokens are fetched, or password, where the token is"
+    url = login.token.url if login.token else None
+    if url is not None and not url.startswith("https://") and not (url.startswith("http://") and login.cleartext):
+        yield f"{path}.token.url", "it has to begin with https://: secrets and tokens are sent to it"
+
+
+def _check_msk_login(path: str, login: Login) -> Iterator[Problem]:
+    for name in ("username", "password", "principals"):
+        if getattr(login, name):
+            yield f"{path}.{name}", "it has no effect with AWS_MSK_IAM: AWS's own settings name the user"
+    if not login.region:
+        yield f"{path}.region", "it is missing: the region of the cluster, as eu-north-1"
+
+
+LOGINS = {"OAUTHBEARER": _check_bearer_login, "AWS_MSK_IAM": _check_msk_login}
 
 
 def _check_limits(limits: Limits) -> Iterator[Problem]:

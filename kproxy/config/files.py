@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls, Tokens
+from kproxy.config.checks import Problem, secrets_of
+from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, ListenerTls, Login, Tokens
 from kproxy.errors import UsageError
 from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
@@ -35,7 +35,7 @@ def check_files(config: Config) -> Iterator[Problem]:
         if cluster.authentication and cluster.authentication.users is not None:
             yield from _check_users(f"{path}.authentication.users", cluster.authentication.users)
         if cluster.login:
-            yield from _check_secret(f"{path}.login.password", cluster.login.password)
+            yield from _check_login(f"{path}.login", cluster.login)
         if cluster.authentication and cluster.authentication.tokens is not None:
             yield from _check_tokens(f"{path}.authentication.tokens", cluster.authentication.tokens)
     for part in config.analysis.__struct_fields__:
@@ -164,6 +164,19 @@ def _check_pair(path: str, certificate: str, key: str) -> Iterator[Problem]:
 
 def _refuse() -> str:
     raise EncryptedKey
+
+
+def _check_login(path: str, login: Login) -> Iterator[Problem]:
+    for name, secret in secrets_of(login):
+        if PRINCIPAL not in secret:
+            yield from _check_secret(f"{path}.{name}", secret)
+    if login.token is not None:
+        if not _is_installed("urllib3"):
+            yield f"{path}.token", 'it needs a package that is missing: pip install "kproxy-kafka[identities]"'
+        if login.token.ca is not None:
+            yield from _check_certificates(f"{path}.token.ca", login.token.ca)
+    if login.mechanism == "AWS_MSK_IAM" and not _is_installed("aws_msk_iam_sasl_signer"):
+        yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[aws]"'
 
 
 def _check_secret(path: str, secret: str) -> Iterator[Problem]:

@@ -107,27 +107,72 @@ class Authentication(Struct, frozen=True):
     ] = "hide"
 
 
-Secret = Annotated[
-    str,
-    Meta(extra_json_schema={"pattern": "^(file:|env:).+"}),
-    text('Where the secret is: "file:PATH" (a line end at its end does not count), "env:NAME".'),
-]
+PRINCIPAL = "{principal}"
+SECRET = r"^(file|env):[^\0]+$"
+Username = Annotated[str, Meta(min_length=1, max_length=1_000)]
+Secret = Annotated[str, Meta(extra_json_schema={"pattern": SECRET})]
+WHERE = (
+    'Where it is: "file:PATH", read again at each login (a line end at its end does not count), or "env:NAME", an environment '
+    "variable. Never the secret itself."
+)
+
+
+class Identity(Struct, frozen=True):
+    """As whom kproxy logs in to brokers for one client."""
+
+    username: Annotated[Username, text("Name of the user.")]
+    password: Annotated[Secret, text(f"The password. {WHERE}")]
+
+
+class TokenEndpoint(Struct, frozen=True):
+    """The token endpoint of an identity provider (OAuth 2.0)."""
+
+    url: Annotated[str, text("Its address, https.")]
+    client_id: Annotated[str | None, text("Name of this client at the identity provider.")] = None
+    client_secret: Annotated[Secret | None, text(f"Its secret, sent as HTTP Basic authentication. {WHERE}")] = None
+    scope: Annotated[str | None, text("Scopes to ask for, with spaces between.")] = None
+    audience: Annotated[str | None, text("For whom the token is.")] = None
+    subject_token: Annotated[
+        Secret | None,
+        text(f"A token to exchange for that of the brokers (RFC 8693), as a service account's of Kubernetes. {WHERE}"),
+    ] = None
+    subject_token_type: Annotated[str | None, text("The type of subject_token, a URN of RFC 8693; null: a JWT.")] = None
+    ca: Annotated[str | None, text("File with the CAs of the endpoint's certificate; null: the system's.")] = None
 
 
 class Login(Struct, frozen=True):
     """What kproxy proves to brokers (SASL), for all its connections to them. Clients then do not log in to brokers."""
 
-    mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], text("The SASL mechanism.")]
-    username: Annotated[str, Meta(min_length=1, max_length=1_000), text("Name of the user.")]
-    password: Annotated[
-        Secret,
+    mechanism: Annotated[
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"],
         text(
-            'Where the password is: "file:PATH", read again at each login (a line end at its end does not count), or '
-            '"env:NAME", an environment variable. Never the password itself.'
+            'The SASL mechanism. AWS_MSK_IAM: OAUTHBEARER with a token of AWS; needs: pip install "kproxy-kafka[aws]".'
         ),
     ]
+    username: Annotated[
+        Username | None,
+        text("Name of the user. {principal} in it stands for the name of the client, as kproxy has authenticated it."),
+    ] = None
+    password: Annotated[
+        Secret | None,
+        text(
+            f"The password; of OAUTHBEARER, the token. {{principal}} in it stands for the name of the client. {WHERE}"
+        ),
+    ] = None
+    principals: Annotated[
+        dict[str, Identity],
+        text("By the name of a client: as whom kproxy logs in for it. Others: username and password, or refused."),
+    ] = {}
+    token: Annotated[
+        TokenEndpoint | None,
+        text('OAUTHBEARER: where tokens are fetched. Needs: pip install "kproxy-kafka[identities]".'),
+    ] = None
+    extensions: Annotated[
+        dict[str, str], text("OAUTHBEARER: SASL extensions that the brokers want, as logicalCluster (KIP-342).")
+    ] = {}
+    region: Annotated[str | None, text("AWS_MSK_IAM: the region of the cluster.")] = None
     cleartext: Annotated[
-        bool, text("Whether a password may be sent to brokers without TLS (PLAIN). SCRAM does not send it.")
+        bool, text("Whether a password (PLAIN) or a token may be sent without TLS. SCRAM does not send the password.")
     ] = False
 
 

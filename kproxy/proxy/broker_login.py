@@ -10,10 +10,12 @@ between two requests, else before the next request. Brokers answer what came bef
 
 import asyncio
 import random
+import time
 from typing import Any
 
 from kproxy.config import Login, Timeouts
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, UsageError
+from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
 from kproxy.login.log_in import Ask, LoginRefused, log_in
 from kproxy.protocol import ApiKey
@@ -36,17 +38,30 @@ class BrokerLogin:
     """
 
     def __init__(self, login: Login, timeouts: Timeouts) -> None:
-        self._identities = Identities(login)
+        try:
+            self._identities = Identities(login, time.time)
+        except LoginRefused as error:
+            raise UsageError(f"login: {error}: {error.advice}") from None
+        self._fetching = asyncio.Lock()
         self.timeout = timeouts.connect
         self.versions: dict[object, dict[int, int]] = {}  # of a broker's APIs, by its address
 
-    async def log_in(self, ask: Ask, versions: dict[int, int]) -> int:
-        """Log in on a connection of which *ask* sends requests, as kproxy.login.log_in."""
-        return await log_in(ask, self._identities.credentials(), versions)
+    async def log_in(self, ask: Ask, versions: dict[int, int], principal: str | None) -> int:
+        """Log in on a connection of which *ask* sends requests, for a client; as kproxy.login.log_in."""
+        return await log_in(ask, await self._credentials(principal), versions)
+
+    async def _credentials(self, principal: str | None) -> Credentials:
+        if known := self._identities.known(principal):
+            return known
+        async with self._fetching:
+            if known := self._identities.known(principal):  # another link has waited for the same token
+                return known
+            return await asyncio.to_thread(self._identities.fetch)
 
     async def log_in_client(self, client: BrokerClient, versions: dict[int, int]) -> None:
-        """Log in on a connection for kproxy's own requests. Raises LoginRefused."""
-        await self.log_in(client.ask, versions)
+        """Log in on a connection for kproxy's own requests, if kproxy has an identity of its own. Raises LoginRefused."""
+        if self._identities.has_own:
+            await self.log_in(client.ask, versions, None)
 
 
 class LinkLogin:
@@ -54,6 +69,7 @@ class LinkLogin:
 
     def __init__(self, link: Link, by: BrokerLogin) -> None:
         self._link = link
+        self._principal = None if link.facts is None else link.facts.principal  # the same at each login of a session
         self._by = by
         self._response: asyncio.Future[bytes] | None = None
         self._renewal: asyncio.TimerHandle | None = None
@@ -62,7 +78,8 @@ class LinkLogin:
         """Log in while the client waits, and let the client go on. Raises LoginRefused, whose text holds no secret."""
         try:
             async with asyncio.timeout(self._by.timeout):
-                lifetime_ms = await self._by.log_in(self._ask, await self._versions())
+                versions = await self._versions()
+                lifetime_ms = await self._by.log_in(self._ask, versions, self._principal)
         except TimeoutError:
             raise LoginRefused(f"no answer within {self._by.timeout:g} s", "is the broker overloaded?") from None
         except (EOFError, DecodeError) as error:
