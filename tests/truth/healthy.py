@@ -603,13 +603,44 @@ def first_records_gone(lab: Lab, **settings: str) -> None:
     lab.wait(9)
 
 
-@workload("A consumer that needs half a second for a record falls behind.", healthy=True)
-def slow_consumer(lab: Lab) -> None:
+@workload("A consumer works off what was produced before it came, a little at a time.", healthy=True)
+def works_off(lab: Lab) -> None:
     lab.topic("orders", 2)
-    lab.produce("shop", "orders", rate=30)
-    lab.consume("billing", "orders", group="billing", pause=0.5)
-    lab.consume("billing-java", "orders", group="billing-java", library="java", pause=0.5)
-    lab.wait(22)
+    lab.produce("import", "orders", rate=0, count=900).finish()
+    lab.produce("shop", "orders", rate=4)
+    for library in ("librdkafka", "java", "aiokafka"):
+        lab.consume(f"billing-{library}", "orders", group=f"billing-{library}", library=library, pause=0.03)
+    lab.wait(32)
+    lab.never("falling_behind")
+
+
+@workload("A deployment of eight members, one after the other: more generations than in many a storm.", healthy=True)
+def long_rolling_restart(lab: Lab) -> None:
+    lab.topic("orders", 8)
+    lab.produce("shop", "orders")
+    members = [lab.consume(f"billing-{number}", "orders", group="billing") for number in range(8)]
+    lab.wait(9)
+    for member in members:
+        member.restart()
+        lab.wait(6)
+    lab.expect("rebalances", group_id="billing", cause="deployment")
+    lab.never("rebalance_storm")
+
+
+@workload("A producer writes much, and the broker has time for the others.", healthy=True)
+def bulk_load(lab: Lab) -> None:
+    lab.topic("bulk", 2)
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", rate=20)
+    lab.consume("billing", "orders", group="billing", commit=1)
+    lab.wait(10)
+    bulk = lab.produce("bulk", "bulk", rate=100, size=20_000)
+    lab.wait(12)
+    bulk.stop()
+    lab.wait(6)
+    lab.never("noisy_neighbour")
+    lab.allow("commit_storm", client_id="billing")
+    lab.expect("commit_per_record", client_id="billing")
 
 
 @workload(

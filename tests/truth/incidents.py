@@ -419,6 +419,62 @@ def wrong_passwords_of_python(lab: Lab) -> None:
         lab.allow("reconnect_loop", client_id=f"stale-{library}")
 
 
+@workload(
+    "A consumer handles fewer records than are produced; another one keeps up.",
+    variants={**LIBRARIES, "3-9": {"release": "3.9.2"}},
+)
+def slow_consumer(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 2)
+    lab.consume("billing", "orders", group="billing", pause=0.1, **settings)
+    lab.consume("audit", "orders", group="audit", **settings)
+    lab.wait(8)
+    lab.produce("shop", "orders", rate=40)
+    lab.wait(40)
+    lab.allow("tiny_batches", client_id="shop")
+    lab.expect("falling_behind", client_id="billing", topic="orders", cause="consumer")
+    lab.never("falling_behind", client_id="audit")
+
+
+@workload(
+    "A look-alike of a slow consumer: the network to one consumer is slow.", variants={"java": {"library": "java"}}
+)
+def slow_network(lab: Lab, **settings: str) -> None:
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", rate=40, size=2000)
+    lab.network.limit("far", 200)  # kbit a second, of the 640 that are produced
+    lab.consume("far", "orders", group="far", max_partition_fetch_bytes=20_000, **settings)
+    lab.consume("near", "orders", group="near", **settings)
+    lab.wait(40)
+    lab.expect("falling_behind", client_id="far", topic="orders", cause="broker")
+    lab.never("falling_behind", cause="consumer")
+    lab.allow("small_fetches", client_id="far")
+
+
+@workload(
+    "One producer fills the broker's request queue: its batches are compressed anew, and there is one thread for all.",
+    num_io_threads="1",
+    variants={"java": {"library": "java"}},
+)
+def noisy_neighbour(lab: Lab, **settings: str) -> None:
+    lab.topic("bulk", 4, compression_type="gzip", compression_gzip_level="9")
+    lab.topic("orders", 2)
+    lab.produce("shop", "orders", rate=20)
+    lab.consume("billing", "orders", group="billing")
+    lab.wait(12)
+    bulk = [
+        lab.produce(
+            f"bulk-{number}", "bulk", rate=0, size=50_000, host="bulk", linger_ms=20, batch_size=900_000, **settings
+        )
+        for number in (1, 2)
+    ]
+    lab.wait(15)
+    for one in bulk:
+        one.kill()
+    lab.wait(9)
+    lab.expect("noisy_neighbour", client_id="~bulk")
+    lab.allow("slow_broker")
+
+
 @workload("Two programs with different topics share a group id.", variants=MEMBERS)
 def shared_group(lab: Lab, **settings: str) -> None:
     for name in ("orders", "payments"):

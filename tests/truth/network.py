@@ -48,6 +48,13 @@ class Network:
         self.address(host)
         return ["ip", "netns", "exec", self._namespace(host)]
 
+    def limit(self, host: str, kilobits: int) -> None:
+        """Let so many kilobits a second through to a host."""
+        self.address(host)
+        outer = f"{self._bridge}-{list(self._hosts).index(host) + 1}"
+        rate = ("tbf", "rate", f"{kilobits}kbit", "burst", "5kb", "latency", "3s")
+        run("tc", "qdisc", "add", "dev", outer, "root", *rate)
+
     def _namespace(self, host: str) -> str:
         return f"{self._bridge}-{host}"
 

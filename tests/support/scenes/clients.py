@@ -172,3 +172,17 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("app").ask(0, ApiKey.METADATA)
     for _number in range(3):  # the healthy one is none of Kafka's business: nobody speaks Kafka to that port
         tables.client(None, "10.0.0.7", not_kafka="http", broker_port=9092 if bad else 443)
+
+
+@scene(
+    "noisy_neighbour", client_id="import", slowed=1, slowed_client_id="shop", api_name="Produce", calm_ms=2.0, loaded_ms=600.0,
+    times=300, load_percent=99, seconds=10,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    shop, bulk = tables.client("shop", "10.0.9.1"), tables.client("import", "10.0.9.2")
+    for second in range(30):
+        loaded = 10 <= second < 20
+        slow = loaded if bad else second < 10  # the other broker is slow when nobody loads it
+        shop.ask(second, ApiKey.PRODUCE, seconds=0.6 if slow else 0.002, request_size=200, acks=-1)
+        if loaded:
+            bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=900_000, acks=-1)

@@ -262,3 +262,31 @@ def _(tables: Rows, bad: bool) -> None:
     client.ask(-1, ApiKey.PRODUCE)
     for number in range(5):
         client.ask(number, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")
+
+
+@scene(
+    "falling_behind",
+    client_id="slow",
+    cause="consumer",
+    topic="logs",
+    lag=240,
+    behind_seconds=23,
+    fetched=240,
+    partitions=1,
+)
+def _(tables: Rows, bad: bool) -> None:
+    """Ten records a second are fetched as they come; two a second are committed, or all."""
+    consumer = tables.client("slow")
+    for second in range(30):
+        consumer.fetch(second, "logs", 10 * second, end=10 * second + 10, count=10)
+        if second % 5 == 4:
+            consumer.commit(second + 0.5, "jobs", "logs", (2 if bad else 10) * (second + 1))
+
+
+@scene("falling_behind", client_id="far", cause="broker", waiting_percent=93, fetched=2)
+def _(tables: Rows, bad: bool) -> None:
+    """Two of ten records a second, as each answer takes 0.9 s; the other one gets all of them as slowly."""
+    consumer = tables.client("far")
+    for second in range(30):
+        got = 2 if bad else 10
+        consumer.fetch(second, "logs", got * second, end=10 * second + 10, count=got, seconds=0.9)

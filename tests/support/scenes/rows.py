@@ -214,7 +214,7 @@ class Client:
         of_log = {"high_watermark": end, "last_stable_offset": stable, "log_start_offset": 0}
         self._offset(at, exchange, "fetch", topic, partition, offset, error_code, replica_id=-1, **of_log)
         if count:
-            self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size})
+            self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size, "base_offset": offset})
         return exchange
 
     def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0) -> int:

@@ -1,0 +1,146 @@
+/*
+id: falling_behind
+title: Consumers that fall behind, because of themselves or of the broker
+severity: warning
+meaning: >
+  What the consumer has handled stays further and further behind the end of the topic: more is produced than it handles. Where it has
+  fetched most of what it is behind by, or leaves the broker alone for most of the time, the consumer is slow (its processing, or a
+  database behind it). Where its fetches bring a part of what is there, and it waits for their answers for most of the time, the
+  broker or the network is. Where neither is clear, or a quota holds it back, it is not listed.
+basis:
+  rests_on: committed offsets (or fetches, without commits) next to the ends of partitions, and the times of its fetches
+  certainty: inferred
+  wrong_if: another member of its group handles these partitions, or it commits later than it handles
+columns:
+  cause: "consumer: it handles too slowly; broker: it waits for answers to Fetch, for the broker or the network"
+  topic: ""
+  lag: offsets behind the end at its last commit or fetch
+  behind_seconds: for how long the next record had been there then, in seconds
+  watched_seconds: length of the time over which it fell behind, in seconds
+  partitions: number of partitions on which it falls behind
+  fetched: of the lag, offsets that it had fetched already
+  waiting_percent: share of that time in which it waited for answers that brought a part of what was there
+  idle_percent: share of that time in which it had no Fetch at a broker
+  cluster: ""
+action: >
+  consumer: look at what it does with a record; add members (up to one per partition), or handle records in parallel. broker: see
+  latency for Fetch, and small_fetches.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.records
+parameters:
+  min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, or were watched for a shorter time, are not listed."}
+  min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
+sampled: Later commits and fetches may be among the exchanges that are missing.
+verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=consumer} slow, {rows where cause=broker} held up by the broker or the network). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, or at the answers to its fetches."
+order: 44
+only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
+frame:
+  group_by: [client_id, client_address, cluster, topic, cause]
+  values:
+    lag: CAST(sum(lag) AS BIGINT)
+    behind_seconds: max(behind_us) // 1000000
+    watched_seconds: max(until_us - since_us) // 1000000
+    partitions: count(*)
+    fetched: CAST(sum(fetched) AS BIGINT)
+    waiting_percent: CAST(round(100 * max(waiting_share)) AS BIGINT)
+    idle_percent: CAST(round(100 * max(idle_share)) AS BIGINT)
+    first_at: make_timestamptz(min(since_us))
+    last_at: make_timestamptz(max(until_us))
+  is_summed: true
+  order_by: behind_seconds DESC, lag DESC
+*/
+WITH reads AS (
+    SELECT f.client_id, f.client_address, f.software, f.cluster, f.topic, f.partition, f.connection_id, f.exchange,
+        epoch_us(e.response_at) AS at_us, epoch_us(e.response_at) - epoch_us(e.request_at) AS took_us,
+        f.position, f.high_watermark, coalesce(e.records, 0) AS records, coalesce(e.throttle_time_ms, 0) AS throttle_ms
+    FROM fetch_positions AS f
+    JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
+    WHERE f.error_code = 0 AND f.position IS NOT NULL AND f.high_watermark >= 0 AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
+), steps AS ( -- what a consumer had handled, when: what it committed, and what it had before a Fetch
+    SELECT 'fetch' AS kind, client_id, client_address, cluster, topic, partition, at_us, position AS handled, connection_id, exchange
+    FROM reads
+    UNION ALL
+    SELECT kind, client_id, client_address, cluster, topic, partition, at_us, partition_offset, connection_id, exchange
+    FROM client_offsets
+    WHERE kind = 'commit' AND error_code = 0 AND partition_offset >= 0
+), ends AS (
+    SELECT cluster, topic, partition, end_offset, min(at_us) AS at_us
+    FROM (
+        SELECT cluster, topic, partition, high_watermark AS end_offset, at_us FROM reads
+        UNION ALL
+        SELECT cluster, topic, partition, appended_offset + count, at_us
+        FROM client_batches
+        WHERE direction = 'produce' AND appended_offset >= 0 AND error_code = 0
+    ) AS seen
+    GROUP BY cluster, topic, partition, end_offset
+), known_ends AS (
+    SELECT cluster, topic, partition, at_us,
+        max(end_offset) OVER (
+            PARTITION BY cluster, topic, partition ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_offset
+    FROM ends
+), behind AS (
+    SELECT s.*, greatest(k.end_offset - s.handled, 0) AS lag,
+        s.handled - lag(s.handled) OVER (
+            PARTITION BY s.kind, s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.at_us, s.exchange) AS step
+    FROM steps AS s
+    ASOF JOIN known_ends AS k ON k.cluster = s.cluster AND k.topic = s.topic AND k.partition = s.partition AND k.at_us <= s.at_us
+), series AS ( -- the lag grows, and the consumer never went back
+    SELECT kind, client_id, client_address, cluster, topic, partition,
+        min(at_us) AS since_us, max(at_us) AS until_us, max_by(lag, at_us) AS lag, max_by(handled, at_us) AS handled,
+        max(struct_pack(at_us := at_us, connection_id := connection_id, exchange := exchange)) AS example
+    FROM behind
+    GROUP BY kind, client_id, client_address, cluster, topic, partition
+    HAVING count(*) >= 3 AND max(at_us) - min(at_us) >= $min_behind_seconds * 1000000
+        AND min(coalesce(step, 0)) >= 0 AND corr(lag, at_us) >= 0.8
+), begun AS (
+    SELECT client_id, client_address, cluster, topic, partition, min_by(high_watermark - position, at_us) AS first_lag
+    FROM reads
+    GROUP BY client_id, client_address, cluster, topic, partition
+), late AS ( -- it is further behind than when it began, and the next record has been there for long
+    SELECT s.*, s.until_us - e.at_us AS behind_us
+    FROM series AS s
+    ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
+    JOIN begun AS b ON b.client_id IS NOT DISTINCT FROM s.client_id AND b.client_address = s.client_address AND b.cluster = s.cluster
+        AND b.topic = s.topic AND b.partition = s.partition AND b.first_lag < s.lag
+    WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000
+    QUALIFY row_number() OVER (PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind) = 1
+), fetches AS ( -- each Fetch once, and whether more was there than it brought
+    SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us, max(throttle_ms) AS throttle_ms,
+        max(software) AS software, max(records) > 0 AND sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) AS is_part
+    FROM reads
+    GROUP BY client_id, client_address, cluster, connection_id, exchange
+), times AS (
+    SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(f.software) AS software,
+        sum(f.took_us) / (l.until_us - l.since_us) AS asked_share,
+        sum(CASE WHEN f.is_part THEN f.took_us ELSE 0 END) / (l.until_us - l.since_us) AS waiting_share,
+        sum(f.throttle_ms) * 1000 / (l.until_us - l.since_us) AS throttled_share
+    FROM late AS l
+    JOIN fetches AS f ON f.client_id IS NOT DISTINCT FROM l.client_id AND f.client_address = l.client_address AND f.cluster = l.cluster
+        AND f.at_us BETWEEN l.since_us AND l.until_us
+    GROUP BY l.client_id, l.client_address, l.cluster, l.topic, l.partition, l.until_us, l.since_us
+), ahead AS (
+    SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(b.base_offset + b.count) AS position
+    FROM late AS l
+    JOIN client_batches AS b ON b.client_id IS NOT DISTINCT FROM l.client_id AND b.client_address = l.client_address AND b.cluster = l.cluster
+        AND b.topic = l.topic AND b.partition = l.partition AND b.direction = 'fetch' AND b.at_us <= l.until_us
+    GROUP BY l.client_id, l.client_address, l.cluster, l.topic, l.partition
+), judged AS (
+    SELECT l.*, t.software, t.waiting_share, greatest(1 - t.asked_share, 0) AS idle_share, t.throttled_share,
+        greatest(least(coalesce(a.position, l.handled) - l.handled, l.lag), 0) AS fetched
+    FROM late AS l
+    JOIN times AS t ON t.client_id IS NOT DISTINCT FROM l.client_id AND t.client_address = l.client_address AND t.cluster = l.cluster
+        AND t.topic = l.topic AND t.partition = l.partition
+    LEFT JOIN ahead AS a ON a.client_id IS NOT DISTINCT FROM l.client_id AND a.client_address = l.client_address AND a.cluster = l.cluster
+        AND a.topic = l.topic AND a.partition = l.partition
+), causes AS (
+    SELECT *, CAST(NULL AS TIMESTAMPTZ) AS first_at, CAST(NULL AS TIMESTAMPTZ) AS last_at,
+        CASE
+            WHEN throttled_share >= 0.1 THEN NULL
+            WHEN fetched * 100 >= lag * $min_percent THEN 'consumer'
+            WHEN waiting_share * 100 >= $min_percent THEN 'broker'
+            WHEN idle_share * 100 >= $min_percent THEN 'consumer'
+        END AS cause
+    FROM judged
+)
+SELECT *
+FROM causes
+WHERE cause IS NOT NULL
