@@ -344,7 +344,7 @@ class _Check:
         opened = batch.open(DEFAULT_LIMITS)
         if opened.skipped is not None or not batch.crc_valid:
             raise Malformed(opened.skipped or "the CRC of the batch is wrong")
-        if batch.is_control or all(self._has_valid_ids(batch, part) for part in self._depths):
+        if batch.is_control or all(self._are_valid(batch, part) for part in self._depths):
             return batch.count or 0
         read = read_batch(opened)
         if read.error is not None:
@@ -355,12 +355,30 @@ class _Check:
                 self._job.problems[number] = problem
         return len(read.records)
 
-    def _has_valid_ids(self, batch: Batch, part: str) -> bool:
-        """Return whether all keys or values have an id that is allowed, where that is all that is asked."""
-        if self._depths[part] != "id" or self._of_topic[part] is not None:
+    def _are_valid(self, batch: Batch, part: str) -> bool:
+        """Return whether all keys or values are valid, as far as that can be said without objects for them."""
+        if self._of_topic[part] is not None:
             return False
-        ids, other = find_schema_ids(batch.open(DEFAULT_LIMITS), schema_headers(part), part == "key", MOST_IDS)
-        return other < 0 and all(self._problem_of_id(one, part)[1] is None for one in ids)
+        about = schema_headers(part), part == "key", MOST_IDS
+        ids, other = find_schema_ids(batch.open(DEFAULT_LIMITS), *about)
+        if other >= 0:
+            return False
+        schemas = {one: self._problem_of_id(one, part) for one in ids}
+        if any(problem is not None for _, problem in schemas.values()):
+            return False
+        if self._depths[part] == "id":
+            return True
+        readers = {one: self._reader(schema) for one, (schema, _) in schemas.items()}
+        return None not in readers.values() and find_schema_ids(batch.open(DEFAULT_LIMITS), *about, readers)[1] < 0
+
+    def _reader(self, schema: Schema | None) -> Any:
+        """Return what accepts payloads of a schema without objects; None: there is none, or not yet."""
+        if schema is None or not self._schemas.is_compiled(schema):
+            return None
+        try:
+            return getattr(self._schemas.compiled(schema), "walk", None)
+        except KproxyError:
+            return None
 
     def _problem(self, record: Record) -> Problem | None:
         for part, depth in self._depths.items():

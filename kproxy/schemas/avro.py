@@ -7,9 +7,10 @@ take no bytes, so arrays of such items are refused.
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kproxy.schemas.avro_walk import AvroWalk
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, readable, require
 
 ENDS = "it ends too early"
@@ -45,6 +46,16 @@ class AvroSchema(Compiled):
         shape = _Shape(named)
         shape.smallest(self._schema, ())
         self._read = _reader(is_recursive=shape.is_recursive)
+        self._named = named
+        self.walk = AvroWalk(Plan(named).of(self._schema))
+
+    def hiding(self, states: Sequence[Any], stars: bool) -> AvroWalk:
+        """Return what hides the values at the paths of an automaton in payloads (kproxy.filters.mask.parse_paths).
+
+        A text becomes "***" with *stars*; other values null where their type has it, else the smallest value. Paths do not tell
+        items of arrays, nor values of maps, apart. Raises SchemaError for a value that has no smallest one.
+        """
+        return AvroWalk(Plan(self._named, states, stars).of(self._schema))
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
@@ -147,3 +158,95 @@ class _Shape:
         if name not in self._named:
             raise SchemaError(f"the type {name} is not defined")
         return self.smallest(self._named[name], inside, depth + 1)
+
+
+KINDS = (  # in the order of avro_walk.Kind
+    *("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum", "array", "map", "union"),
+    "record",
+)
+LEAF = -1  # in place of a state: the value is at the end of a path
+STARS = b"\x06***"
+SMALLEST = {"null": b"", "float": bytes(4), "double": bytes(8)}  # of others it is a zero byte
+Step = tuple[int, int, tuple[int, ...], bytes | None]
+
+
+class Plan:
+    """Makes the nodes of avro_walk from a schema, and from the states of an automaton that says what is hidden."""
+
+    def __init__(self, named: Mapping[str, Any], states: Sequence[Any] = (), stars: bool = False) -> None:
+        self._named = named
+        self._states = states
+        self._stars = stars
+        self._steps: list[Step] = []
+        self._known: dict[tuple[str, int | None], int] = {}  # name of a type and state -> its node
+
+    def of(self, schema: Any) -> list[Step]:
+        """Return the nodes; the first is that of the schema."""
+        self._add(schema, 0 if self._states else None)
+        return self._steps
+
+    def _add(self, schema: Any, state: int | None) -> int:
+        """Add the node of a type at a place, and those below it; return its number."""
+        if isinstance(schema, str) and schema in self._named:
+            schema = self._named[schema]
+        kind = "union" if isinstance(schema, list) else schema if isinstance(schema, str) else schema["type"]
+        if not isinstance(kind, str) or (kind not in KINDS and kind != "error"):
+            return self._add(kind, state)
+        name = schema.get("name") if isinstance(schema, dict) and kind not in ("array", "map") else None
+        if name is not None and (name, state) in self._known:
+            return self._known[name, state]
+        number = len(self._steps)
+        if name is not None:
+            self._known[name, state] = number
+        hidden = self._hidden(schema, 0) if state == LEAF else None
+        below = None if state == LEAF else state
+        size = int(schema["size"]) if kind == "fixed" else len(schema["symbols"]) if kind == "enum" else 0
+        kind = "record" if kind == "error" else kind
+        self._steps.append((KINDS.index(kind), size, (), hidden))
+        children = tuple(self._children(kind, schema, below))
+        self._steps[number] = (KINDS.index(kind), size, children, hidden)
+        return number
+
+    def _children(self, kind: str, schema: Any, state: int | None) -> Iterator[int]:
+        known = None if state is None else self._states[state]
+        match kind:
+            case "union":
+                yield from (self._add(one, state) for one in schema)
+            case "array":
+                yield self._add(schema["items"], known and _any_of(known.indexes, known.every))
+            case "map":
+                yield self._add("string", None)
+                yield self._add(schema["values"], known and _any_of(known.names, known.every))
+            case "record":
+                for one in schema["fields"]:
+                    yield self._add(one["type"], known and known.names.get(one["name"], known.every))
+
+    def _hidden(self, schema: Any, depth: int) -> bytes:
+        """Return the bytes that stand for a hidden value."""
+        if depth > MOST_DEPTH:
+            raise SchemaError("a value that contains itself cannot be hidden: no value of its type is finite")
+        if isinstance(schema, str) and schema in self._named:
+            schema = self._named[schema]
+        if isinstance(schema, list):
+            wanted = ["string", "null"] if self._stars else ["null"]
+            kinds = [one if isinstance(one, str) else one.get("type") for one in schema]
+            at = next((kinds.index(one) for one in wanted if one in kinds), 0)
+            return bytes([at << 1]) + self._hidden(schema[at], depth + 1)
+        kind = schema if isinstance(schema, str) else schema["type"]
+        match kind:
+            case "string":
+                plain = isinstance(schema, str) or "logicalType" not in schema
+                return STARS if self._stars and plain else b"\0"
+            case "fixed":
+                return bytes(int(schema["size"]))
+            case "record" | "error":
+                return b"".join(self._hidden(one["type"], depth + 1) for one in schema["fields"])
+            case str() if kind in KINDS:
+                return SMALLEST.get(kind, b"\0")
+        return self._hidden(kind, depth + 1)
+
+
+def _any_of(steps: Mapping[Any, int], every: int | None) -> int | None:
+    """Return the state of an item, whichever it is: LEAF if that depends on which one."""
+    states = {*steps.values(), *(() if every is None else (every,))}
+    return next(iter(states), None) if len(states) < 2 else LEAF

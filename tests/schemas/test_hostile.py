@@ -1,14 +1,18 @@
 """Schemas, payloads and registries that mean harm: each is a mark on a record, bounded in time and memory."""
 
 import http.server
+import io
 import json
+import random
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import Message
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pytest
 
 from kproxy.errors import UsageError
@@ -22,6 +26,33 @@ from tests.support.certificates import certificates
 from tests.support.kafka.processes import eventually
 
 CHAIN = json.dumps({"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]})
+
+
+SHAPES = {
+    "type": "record",
+    "name": "Shapes",
+    "fields": [
+        {"name": "items", "type": {"type": "array", "items": "long"}},
+        {"name": "texts", "type": {"type": "map", "values": "string"}},
+        {"name": "sum", "type": ["null", "double", {"type": "fixed", "name": "F", "size": 3}]},
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["A", "B"]}},
+        {"name": "inner", "type": ["null", "Shapes"]},
+        {"name": "raw", "type": "bytes"},
+        {"name": "small", "type": "float"},
+    ],
+}
+
+
+def shapes(chance: random.Random, depth: int = 0) -> dict[str, Any]:
+    return {
+        "items": [chance.randrange(-(2**63), 2**63) for _ in range(chance.randrange(4))],
+        "texts": {chance.choice("aé𝄞"): "ü" * chance.randrange(20) for _ in range(chance.randrange(3))},
+        "sum": chance.choice([None, 1.5, b"abc"]),
+        "kind": chance.choice("AB"),
+        "inner": shapes(chance, depth + 1) if depth < 3 and chance.random() < 0.5 else None,
+        "raw": chance.randbytes(chance.randrange(200)),
+        "small": 0.5,
+    }
 
 
 def test_a_type_that_contains_itself_does_not_end_the_process() -> None:
@@ -50,6 +81,25 @@ def test_a_type_that_contains_itself_does_not_end_the_process() -> None:
 def test_a_schema_that_cannot_be_used(schema_type: str, text: str, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         compile_schema(schema_type, text, {})
+
+
+def test_avro_without_objects_accepts_nothing_that_fastavro_refuses() -> None:
+    chance, schema = random.Random(11), fastavro.parse_schema(json.loads(json.dumps(SHAPES)))
+    compiled = compile_schema("AVRO", json.dumps(SHAPES), {})
+    accepted = 0
+    for _ in range(1_500):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, schema, shapes(chance))
+        payload = stream.getvalue()
+        assert compiled.walk.fits(payload)  # type: ignore[attr-defined]
+        assert not compiled.walk.fits(payload + b"\0")  # type: ignore[attr-defined]
+        broken = bytearray(payload)
+        broken[chance.randrange(len(broken))] = chance.randrange(256)
+        del broken[len(broken) - chance.randrange(2) :]
+        if compiled.walk.fits(bytes(broken)):  # type: ignore[attr-defined]
+            compiled.read(bytes(broken))
+            accepted += 1
+    assert accepted > 100
 
 
 def test_references_that_leave_or_go_in_circles() -> None:

@@ -8,3 +8,4 @@ from kproxy.protocol.wire cimport Buffer
 
 cdef class Editor:
     cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil
+    cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil

@@ -32,6 +32,10 @@ cdef class Editor:
         """Write the replacement for the bytes to *out* and return 1; return 0 to keep them, whatever *out* has."""
         return 0
 
+    cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil:
+        """Return whether the bytes need no other look; for ``find_schema_ids``."""
+        return False
+
     def edited(self, bytes data not None) -> bytes | None:
         """Return the changed bytes; None if they stay."""
         cdef Buffer out
@@ -291,12 +295,14 @@ def find_headers(
 
 def find_schema_ids(
     OpenBatch opened not None, tuple names not None: tuple[bytes, ...], bint keys, Py_ssize_t most,
+    dict readers: dict[int, Editor] | None = None,
 ) -> tuple[dict[int, int], int]:
     """Return the ids that values (or keys) of a batch begin with, by Confluent's framing, each with its first record's number.
 
     The framing is a byte 0 and the id, INT32, above 0. The second result is the number of the first record that has to be looked
     at otherwise: without this framing, with a header of one of *names* (bytes, lower case), or behind *most* ids; -1: there is
-    none. Null keys and values are skipped. Raises Malformed if the records cannot be read to the end.
+    none. With *readers*, these are also those whose payload the reader of its id does not accept. Null keys and values are skipped.
+    Raises Malformed if the records cannot be read to the end.
     """
     cdef Walker w = opened.walker
     cdef RecordShape shape
@@ -307,6 +313,7 @@ def find_schema_ids(
     cdef int64_t number = -1, before = 0, schema_id
     cdef int status
     cdef dict ids = {}
+    cdef Editor reader = None
     memset(&shape, 0, sizeof(RecordShape))
     while True:
         status = next_record(&w, &shape)
@@ -335,6 +342,9 @@ def find_schema_ids(
                     return ids, number
                 ids[schema_id] = number
             before = schema_id
+            reader = None if readers is None else <Editor?>readers[schema_id]
+        if reader is not None and not reader.accepts(data + 5, size - 5):
+            return ids, number
     if status < 0 or opened.error is not None:
         raise Malformed(opened.error or "the records cannot be read to the end")
     return ids, -1
