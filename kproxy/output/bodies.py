@@ -23,7 +23,15 @@ from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
 from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.protocol.embedded import Context, Embedded, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded import (
+    RECORDS_OF,
+    Context,
+    Embedded,
+    holds_payloads,
+    open_records_fields,
+    open_request,
+    open_response,
+)
 from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
@@ -31,6 +39,7 @@ from kproxy.session import Event, Exchange, Frame, client_software
 
 if TYPE_CHECKING:
     from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.payload import Where
 
 Protocols: TypeAlias = tuple[str | None, str | None]  # of a group: type ("consumer") and name ("range")
 
@@ -62,6 +71,8 @@ class Opener:
         """Decode what is inside the request, then inside the response. Never raises, whatever the bytes are."""
         if exchange.request is not None and exchange.request.unread:
             return _unread(exchange.request)
+        if exchange.api_key in RECORDS_OF:
+            return self._open_records(exchange, RECORDS_OF[exchange.api_key])
         if exchange.api_key not in HOLDING_APIS:
             return []
         # Only requests that hold payloads are decoded: responses that need their requests belong to those.
@@ -96,6 +107,13 @@ class Opener:
         """Return the protocols of a group, as far as they are known."""
         return self.groups.get(group_id, NO_PROTOCOLS)
 
+    def _open_records(self, exchange: Exchange, where: "Where") -> list[Embedded]:
+        frame = exchange.request if where == "request" else exchange.response
+        fields = [] if frame is None else frame.records_fields()
+        if not fields:
+            return []  # most answers to a Fetch have none
+        return open_records_fields(fields, where, Context(exchange.topic_names, viewers=self.viewers))
+
     def _context(self, exchange: Exchange, request: Any) -> Context:
         protocol = NO_PROTOCOLS
         if exchange.api_key == ApiKey.SYNC_GROUP and request is not None:
@@ -122,12 +140,9 @@ def _holding(frame: Frame | None) -> tuple[str, Any]:
 
 # Any field named errorCode or ending in ErrorCode that is not 0. Inside a JSON string the quote would be escaped.
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
-# A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
-SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
 READABLE = 4_000_000  # bytes of a body's JSON that are shown to people; of a larger one only the size
 OPENABLE = 16_000_000  # bytes of a body's JSON that is decoded to objects, which need up to twenty times its size
 MOST_ERRORS = 1_000  # listed in full; beyond, only codes that are not among them
-FETCHES = frozenset((ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT, ApiKey.SHARE_FETCH))  # their requests hold no payloads
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
@@ -162,8 +177,7 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     bodies = read_json(exchange)
     if len(bodies.request or b"") > OPENABLE or len(bodies.response or b"") > OPENABLE:
         return bodies
-    if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
-        bodies.embedded = (Opener() if opener is None else opener).open(exchange)
+    bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     return bodies
 
 

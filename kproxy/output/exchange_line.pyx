@@ -30,11 +30,11 @@ cdef extern from "<string.h>":
 
 cdef enum:
     KEPT = 1 << 20  # bytes of the buffer that are kept for the next line
-    EXACT = 1 << 50  # nanoseconds, about 13 days: up to here milliseconds as a float have six exact digits
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
 
 cdef int64_t SECOND = 1_000_000_000
+cdef int64_t EXACT = <int64_t>1 << 50  # ns, about 13 days: up to here milliseconds as a float have six exact digits
 cdef bytes ERROR_CODE = b'rrorCode":'
 
 cdef Buffer _line  # reused for every line

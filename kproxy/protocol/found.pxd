@@ -36,3 +36,11 @@ cdef class Found:
     cdef list topic_ids(self)
     cdef list group_ids(self)
     cdef list partitions(self)
+
+
+cdef class RecordsField:
+    cdef readonly str path  # "responses[0].partitions[1].records"
+    cdef readonly object topic  # type: str | None  # None: the message names none before it
+    cdef readonly object topic_id  # type: str | None  # as Kafka writes it; None for none or zero
+    cdef readonly int32_t partition
+    cdef readonly bytes data

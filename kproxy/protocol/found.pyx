@@ -8,12 +8,14 @@
     ROLE_PARTITION      partitionIndex, index or partition: a NamedPartition for each struct that has one, with its other fields
                         that have a role, and with the topic and the group that are named before it
 
+``records_fields`` finds every records field that is not empty, with its place and the partition that it belongs to.
+
 A field's role is found once, when the program of its message and version is compiled; structs without any are walked over. To
 add a role: Role in program.pxd, _ROLES in program.pyx, ``take`` here. Memory is bounded by MOST_CODES, MOST_GROUPS and
 MOST_PARTITIONS; topic ids take no more than their body.
 """
 
-from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
@@ -22,8 +24,8 @@ from libc.string cimport memcpy, memset
 from kproxy.protocol.json_sink cimport uuid_text
 from kproxy.protocol.program cimport (
     KIND_STRUCT, Op, Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_OFFSET, ROLE_PARTITION, ROLE_RECORDS, ROLE_THROTTLE_TIME,
-    ROLE_TIMESTAMP, ROLE_TOPIC_ID, ROLE_TOPIC_NAME, Struct, begin, find_tag, read_count, read_presence, read_size, slice_start,
-    walk_value,
+    ROLE_TIMESTAMP, ROLE_TOPIC_ID, ROLE_TOPIC_NAME, Struct, begin, find_tag, read_count, read_presence, read_size, slice_size,
+    slice_start, walk_tags, walk_value,
 )
 from kproxy.protocol.wire cimport be16, be32, be64, Cursor, FAULT_SHORT, need, put, read_uvarint
 
@@ -32,6 +34,7 @@ cdef enum:
     MOST_CODES = 256
     MOST_GROUPS = 100
     MOST_PARTITIONS = 50_000
+    MOST_NESTED = 4  # arrays around a records field; no message has more than two
     OF_PARTITIONS = (
         ROLE_PARTITION | ROLE_TOPIC_NAME | ROLE_TOPIC_ID | ROLE_GROUP_ID | ROLE_ERROR_CODE | ROLE_OFFSET | ROLE_TIMESTAMP | ROLE_RECORDS
     )
@@ -250,3 +253,83 @@ cdef inline bint is_zero(const unsigned char *uuid) noexcept:
     cdef int64_t[2] halves
     memcpy(halves, uuid, 16)
     return halves[0] == 0 and halves[1] == 0
+
+
+cdef struct Place:  # where a walk over records fields is
+    int depth
+    Op *arrays[MOST_NESTED]  # those that the walk is inside of
+    int32_t indexes[MOST_NESTED]
+    const unsigned char *name  # of the topic; NULL for none
+    int32_t name_size
+    const unsigned char *topic_id  # NULL for none
+    int32_t partition
+
+
+cdef class RecordsField:
+    """A records field that is not empty."""
+
+
+def records_fields(Program program not None, bytes data not None, Py_ssize_t start=0, Py_ssize_t trailing=0) -> list[RecordsField]:
+    """Return the records fields of a message that are not empty, in its order; those before the fault, if it is malformed."""
+    cdef Cursor c
+    cdef Place place
+    cdef const unsigned char *base = slice_start(data, &start)
+    cdef list fields = []
+    memset(&place, 0, sizeof(Place))
+    begin(&c, base, slice_size(data, start, trailing))
+    if program.root.roles & ROLE_RECORDS:
+        find_records(program.root, &c, &place, fields)
+    return fields
+
+
+cdef int find_records(Struct *s, Cursor *c, Place *place, list fields) except? -1:
+    """Add the records fields of a struct; return -1 without an exception at malformed or missing bytes."""
+    cdef int i
+    cdef int32_t count, size, index
+    cdef Op *op
+    for i in range(s.count):
+        op = &s.ops[i]
+        if op.is_array and op.roles & ROLE_RECORDS and place.depth < MOST_NESTED:
+            if read_count(op, c, &count) < 0:
+                return -1
+            place.arrays[place.depth] = op
+            place.depth += 1
+            for index in range(count):
+                place.indexes[place.depth - 1] = index
+                if find_records(op.struct, c, place, fields) < 0:
+                    return -1
+            place.depth -= 1
+        elif op.is_array or op.role not in (ROLE_RECORDS, ROLE_TOPIC_NAME, ROLE_TOPIC_ID, ROLE_PARTITION):
+            if walk_value(op, c, True, NULL) < 0:
+                return -1
+        elif op.role == ROLE_RECORDS or op.role == ROLE_TOPIC_NAME:
+            if read_size(op, c, &size) < 0:
+                return -1
+            if op.role == ROLE_TOPIC_NAME:
+                place.name, place.name_size = c.at if size >= 0 else NULL, size
+            elif size > 0:
+                fields.append(records_field(op, c.at, size, place))
+            c.at += max(size, 0)
+        else:
+            if need(c, op.width) < 0:
+                return -1
+            if op.role == ROLE_PARTITION:
+                place.partition = <int32_t>be32(c.at)
+            else:
+                place.topic_id = NULL if is_zero(c.at) else c.at
+            c.at += op.width
+    return walk_tags(s, c, True, NULL) if s.flexible else 0
+
+
+cdef RecordsField records_field(Op *op, const unsigned char *at, int32_t size, Place *place):
+    cdef RecordsField field = RecordsField.__new__(RecordsField)
+    cdef int i
+    cdef str path = ""
+    for i in range(place.depth):
+        path += f"{<object>place.arrays[i].name}[{place.indexes[i]}]."
+    field.path = path + <object>op.name
+    field.topic = None if place.name == NULL else text_of(place.name, place.name_size)
+    field.topic_id = None if place.topic_id == NULL else uuid_text(place.topic_id)
+    field.partition = place.partition
+    field.data = PyBytes_FromStringAndSize(<const char *>at, size)
+    return field

@@ -21,13 +21,14 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
-from kproxy.protocol.found cimport Found, NamedPartition
+from kproxy.protocol.found cimport Found, NamedPartition, RecordsField
 from kproxy.protocol.object_codec cimport decode as decode_object
 from kproxy.protocol.program cimport Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_PARTITION, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.found import records_fields
 from kproxy.protocol.json_sink import to_json
 from kproxy.protocol.facts import facts
 from kproxy.session.cluster import has_topic_ids, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
@@ -177,6 +178,12 @@ cdef class Frame:
     def partitions(self) -> list[NamedPartition]:
         """Return the partitions in a body, cut or complete, in their order; at most 50,000."""
         return self.find(ROLE_PARTITION).partitions()
+
+    def records_fields(self) -> list[RecordsField]:
+        """Return the records fields of a complete body that are not empty, in their order."""
+        if self.message is None or self.error is not None or self.unread or self.cut_code:
+            return []
+        return records_fields(self.layout_program(), self.data, self.body_start, self.trailing)
 
     def error_codes(self) -> list[int]:
         """Return each error code other than 0 in a response, cut or complete, once, in their order."""

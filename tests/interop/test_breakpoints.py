@@ -28,7 +28,7 @@ from tests.support.stopping import PRODUCE, Stopping, produce, stopping, values
 
 Starts = Callable[..., Stopping]
 
-pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_edited_request_is_what_the_broker_gets_and_an_edited_response_what_t
     assert scene.values(1) == [b"as the person wrote it, which is longer"], "of the client alone"
 
 
-@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
 def test_a_client_sees_exactly_the_error_that_a_person_has_chosen(start: Starts, client: str) -> None:
     scene = start()
     person = scene.person
@@ -103,7 +103,6 @@ def test_what_nobody_decides_goes_on_by_itself(start: Starts) -> None:
     assert scene.values(1) == [b"untouched"]
 
 
-@pytest.mark.slow
 def test_a_browser_that_is_gone_leaves_nothing_stopped(start: Starts) -> None:
     scene = start(page={"away": 2})
     report, _ = scene.stopped_produce(b"untouched")
@@ -114,7 +113,6 @@ def test_a_browser_that_is_gone_leaves_nothing_stopped(start: Starts) -> None:
     assert scene.values(2) == [b"untouched", b"at once"]
 
 
-@pytest.mark.slow
 def test_a_reload_keeps_what_is_stopped_and_one_that_allows_no_edits_lets_it_go(start: Starts) -> None:
     scene = start()
     proxy, person = scene.proxy, scene.person
@@ -142,7 +140,6 @@ def test_a_reload_keeps_what_is_stopped_and_one_that_allows_no_edits_lets_it_go(
     assert scene.values(3) == [b"after a reload", b"of the old address", b"let go"]
 
 
-@pytest.mark.slow
 def test_a_proxy_that_drains_lets_go_what_is_stopped(start: Starts) -> None:
     scene = start()
     report, _ = scene.stopped_produce(b"answered while it drains")
@@ -151,7 +148,6 @@ def test_a_proxy_that_drains_lets_go_what_is_stopped(start: Starts) -> None:
     assert scene.values(1) == [b"answered while it drains"]
 
 
-@pytest.mark.slow
 def test_a_killed_worker_takes_its_stops_along_and_the_next_one_stops_again(start: Starts) -> None:
     scene = start()
     report, before = scene.stopped_produce(b"sent again", **{"enable.idempotence": True})
@@ -166,7 +162,6 @@ def test_a_killed_worker_takes_its_stops_along_and_the_next_one_stops_again(star
     assert scene.values(1) == [b"and changed"]
 
 
-@pytest.mark.slow
 def test_a_hundred_messages_are_stopped_at_once_in_two_workers(start: Starts) -> None:
     scene = start(workers=2)
     person = scene.person
@@ -194,7 +189,6 @@ def test_a_hundred_messages_are_stopped_at_once_in_two_workers(start: Starts) ->
     person.none()
 
 
-@pytest.mark.slow
 def test_an_edit_is_in_the_audit_log_and_in_kproxys_own(start: Starts, tmp_path: Path) -> None:
     audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
     scene = start(filters=(audit,))
@@ -214,7 +208,6 @@ def test_an_edit_is_in_the_audit_log_and_in_kproxys_own(start: Starts, tmp_path:
     assert "secret" not in scene.proxy.log.read_text(encoding="utf-8") + json.dumps(lines)
 
 
-@pytest.mark.slow
 def test_a_login_is_not_stopped_and_no_answer_has_its_password(start: Starts) -> None:
     scene = start(listener="SASL", page={"hold": 0.3})
     person = scene.person
@@ -236,7 +229,6 @@ def test_a_login_is_not_stopped_and_no_answer_has_its_password(start: Starts) ->
     assert '"principal": "' in seen["Produce"]
 
 
-@pytest.mark.slow
 def test_a_rule_that_is_kept_passes_the_check_and_does_to_the_next_message_what_was_done(
     start: Starts, single: Cluster, tmp_path: Path
 ) -> None:
@@ -289,7 +281,6 @@ def test_a_rule_that_is_kept_passes_the_check_and_does_to_the_next_message_what_
     assert end_offsets(scene.broker.open, scene.topic) == {0: 4}, "three let go, one throttled"
 
 
-@pytest.mark.slow
 def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(start: Starts) -> None:
     """Each request is stopped when the one before has been decided; answers of kproxy wait for those of the broker."""
     scene = start()
@@ -314,7 +305,6 @@ def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(s
             client.recv(size - 6, socket.MSG_WAITALL)
 
 
-@pytest.mark.slow
 def test_no_consumer_is_taken_for_dead_while_each_of_its_requests_waits_as_long_as_it_may(start: Starts) -> None:
     """With the time of the default, and the session timeout of clients' defaults (45 s): it joins once and stays."""
     scene = start(page={"hold": 5, "away": 300})

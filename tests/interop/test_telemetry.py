@@ -23,7 +23,7 @@ from tests.support.kafka.security import PLAINTEXT
 from tests.support.otlp import attributes, http_collector
 from tests.support.ports import free_ports
 
-pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 Behind = Callable[..., Entrance]
 
 
@@ -56,9 +56,9 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
     ("codec", "temporality"),
     [
         ("zstd", "cumulative"),
-        pytest.param("lz4", "delta", marks=pytest.mark.slow),
-        pytest.param("gzip", "delta", marks=pytest.mark.slow),
-        pytest.param("snappy", "cumulative", marks=pytest.mark.slow),
+        ("lz4", "delta"),
+        ("gzip", "delta"),
+        ("snappy", "cumulative"),
     ],
 )
 def test_java_pushes_what_it_has_counted(
@@ -79,9 +79,7 @@ def test_java_pushes_what_it_has_counted(
     assert entrance.proxy.count("kproxy_filter_events_total", 'filter="telemetry"', 'name="NONE"') >= 1
 
 
-@pytest.mark.parametrize(
-    "codec", ["zstd", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("none", "lz4", "gzip", "snappy"))]
-)
+@pytest.mark.parametrize("codec", ["zstd", "none", "lz4", "gzip", "snappy"])
 def test_librdkafka_pushes_what_its_statistics_say(behind: Behind, topic_name: str, codec: str) -> None:
     entrance = behind(compression=[codec])
     topic = entrance.cluster.topic(topic_name)
@@ -109,7 +107,6 @@ def test_librdkafka_pushes_what_its_statistics_say(behind: Behind, topic_name: s
     assert "kafka_client_producer_request_latency_avg" in " ".join(shown(entrance, "librdkafka-app"))
 
 
-@pytest.mark.slow
 def test_beside_a_broker_that_takes_pushes_the_same_is_shown(
     behind: Behind, measuring: Measuring, topic_name: str
 ) -> None:
@@ -123,7 +120,6 @@ def test_beside_a_broker_that_takes_pushes_the_same_is_shown(
         eventually(lambda each=each: shown(each, "java-tapped").get(name) == counted == COUNT, what=name)
 
 
-@pytest.mark.slow
 def test_a_client_without_pushes_is_not_disturbed(behind: Behind, topic_name: str) -> None:
     entrance = behind()
     topic = entrance.cluster.topic(topic_name)
@@ -157,7 +153,6 @@ def produced(entrance: Entrance, topic: str, client_id: str, *, until: Callable[
     eventually(lambda: producer.poll(0.1) or until(), what="what the client is to wait for")
 
 
-@pytest.mark.slow
 def test_a_subscription_that_changes_is_asked_for_anew(behind: Behind, measuring: Measuring, topic_name: str) -> None:
     """The id of the old one is unknown from then on (UNKNOWN_SUBSCRIPTION_ID); the client goes on with the new one."""
     entrance = behind(metrics=["org.apache.kafka.producer.connection."])
@@ -174,7 +169,6 @@ def test_a_subscription_that_changes_is_asked_for_anew(behind: Behind, measuring
     assert outcomes(entrance)["UNKNOWN_SUBSCRIPTION_ID"] >= 1
 
 
-@pytest.mark.slow
 def test_a_push_that_is_too_large_is_refused_and_the_client_goes_on(behind: Behind, topic_name: str) -> None:
     entrance = behind(most_bytes=10, compression=["none"])
     topic = entrance.cluster.topic(topic_name)
@@ -194,7 +188,6 @@ class Kept(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-@pytest.mark.slow
 def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: str) -> None:
     """Before the interval is over it would be throttled, were it not the last one; by any worker it is taken, and forwarded.
 
@@ -228,7 +221,6 @@ def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: st
         eventually(lambda: proxy.count(*exported) == 3, what="they are counted")
 
 
-@pytest.mark.slow
 def test_a_collector_that_is_not_there_holds_up_no_one(behind: Behind, topic_name: str) -> None:
     entrance = behind(forward={"otlp": f"http://127.0.0.1:{free_ports()}"})
     topic = entrance.cluster.topic(topic_name)

@@ -21,7 +21,7 @@ from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
 from tests.support.otlp import Collector, attributes, grpc_collector, http_collector
 
-pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 Behind = Callable[..., Entrance]
 SECRET = b"value-that-must-stay-here"
 
@@ -77,7 +77,7 @@ def arrived(collector: Collector, api: str, count: int = 1) -> list[Span]:
     return of_api(collector, api)
 
 
-@pytest.mark.parametrize("transport", [pytest.param("http/protobuf", marks=pytest.mark.slow), "grpc"])
+@pytest.mark.parametrize("transport", ["http/protobuf", "grpc"])
 def test_a_produce_request_is_in_the_trace_of_its_records(behind: Behind, topic_name: str, transport: str) -> None:
     with http_collector() if transport == "http/protobuf" else grpc_collector() as collector:
         entrance = behind(collector, protocol=transport, sample=0, headers={"X-Team": "payments"}, service_name="edge")
@@ -219,7 +219,6 @@ def test_an_error_is_the_status_and_the_groups_are_named(behind: Behind, topic_n
             assert attributes(span)["messaging.consumer.group.name"] == f"group-{topic_name}"
 
 
-@pytest.mark.slow
 def test_a_collector_that_hangs_costs_spans_and_nothing_else(behind: Behind, topic_name: str) -> None:
     with http_collector() as collector:
         collector.hang = threading.Event()

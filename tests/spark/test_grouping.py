@@ -22,7 +22,7 @@ from tests.support.split_captures import PLAIN, Rowset, decoded, differences, ro
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 GROUP, OTHER = "03-classic-rebalance-range.pcap", "05-admin.pcap"
 
 
@@ -78,7 +78,7 @@ def _without_name(row: str) -> str:
     return before + capture + rest.partition("'")[2] if capture else row
 
 
-@pytest.mark.parametrize("split_from", [0, pytest.param(SPLIT_FROM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("split_from", [0, SPLIT_FROM])
 def test_rotated_files_give_the_rows_of_the_whole_and_a_changed_one_replaces_them(
     spark: "SparkSession", tmp_path: Path, split_from: int
 ) -> None:
@@ -138,7 +138,6 @@ def test_files_of_a_later_ingest_that_go_on_are_counted_until_all_are_read_again
     assert len(notes) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", tmp_path: Path, name: str) -> None:
     """Divided by connections, over all files."""
@@ -150,7 +149,6 @@ def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", t
     assert differences(of_whole(tmp_path, name), without_names(rowset(tmp_path / "out"))) == {}
 
 
-@pytest.mark.slow
 def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) -> None:
     cut(packets_of(GROUP), tmp_path / "in", 6)
     words = ["ingest", "--master", "local-cluster[2,1,1024]", "--records", "--split-from", "0", "-o", "tables", "in"]
@@ -162,7 +160,6 @@ def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) 
     assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "tables"))) == {}
 
 
-@pytest.mark.slow
 def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
     """Their files overlap in time, and so they are not divided."""
     packets = packets_of(GROUP)

@@ -26,7 +26,7 @@ from tests.support.split_captures import decoded, differences, packets_of, rowse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 GOOD, CUT = "01-java-produce-consume-group.pcap", "03-classic-rebalance-range.pcap"
 FILE = InputFile("/captures/a.pcap", 100, 5)
 CHANGED = InputFile("/captures/a.pcap", 120, 6)

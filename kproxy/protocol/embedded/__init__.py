@@ -1,12 +1,13 @@
 """Decode the payloads that clients and brokers put inside bytes and records fields.
 
     open_request(message_name, body, context)    -> list[Embedded]: the payloads of a request; open_response: those of a response
-    holds_payloads(message_name)                 -> bool: whether a message has fields with payloads
+    holds_payloads(message_name)                 -> bool: whether a message has such fields
+    open_records_fields(fields, where, context)  -> list[Embedded]: the records fields of the messages in RECORDS_OF
 
 Map
 
     payload.py         Embedded (one decoded payload), Context (knowledge needed for decoding), Opening (collects payloads); the
-                       table of fields with payloads: open_request, open_response
+                       tables of messages with payloads and with records
     group.py           member metadata and assignments by protocol type: consumer with its assignors, Streams, Connect
     sasl.py            tokens: mechanism, user name, outcome; never the secret
     telemetry.py       PushTelemetry, with the table of OpenTelemetry's fields; protobuf.py (the wire format)
@@ -28,12 +29,31 @@ To add
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kproxy.protocol.embedded.payload import Context, Embedded, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded.payload import (
+    RECORDS_OF,
+    Context,
+    Embedded,
+    holds_payloads,
+    open_records_fields,
+    open_request,
+    open_response,
+)
 
 if TYPE_CHECKING:
     from kproxy.protocol.embedded.viewers import Content, Viewer, Viewers
 
-__all__ = ["Content", "Context", "Embedded", "Viewer", "Viewers", "holds_payloads", "open_request", "open_response"]
+__all__ = [
+    "RECORDS_OF",
+    "Content",
+    "Context",
+    "Embedded",
+    "Viewer",
+    "Viewers",
+    "holds_payloads",
+    "open_records_fields",
+    "open_request",
+    "open_response",
+]
 
 
 def __getattr__(name: str) -> object:

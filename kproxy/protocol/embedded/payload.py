@@ -6,7 +6,7 @@ small capture.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,12 +15,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kproxy.errors import DecodeError, Malformed
-from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from kproxy.protocol.api_keys import ApiKey
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.headers import read_request_header
 
 if TYPE_CHECKING:
     from kproxy.protocol.embedded.envelope import Nested
     from kproxy.protocol.embedded.viewers import Viewers
+    from kproxy.protocol.found import RecordsField
 
 Where: TypeAlias = Literal["request", "response"]
 
@@ -113,7 +115,7 @@ Open: TypeAlias = Callable[[Any, Opening], None]
 
 
 def holds_payloads(message_name: str) -> bool:
-    """Return whether a message ("FetchResponse") has fields with payloads."""
+    """Return whether a message ("JoinGroupRequest") has fields with payloads, other than records."""
     return message_name in REQUESTS or message_name in RESPONSES
 
 
@@ -257,42 +259,21 @@ def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
 # Records
 
 
-def _records(topics: str, partitions: str, records: str, number: str, *, name: str | None, has_id: bool) -> Open:
-    """Return the decoder of a message with records; the arguments are the attributes that lead to them.
+def open_records_fields(fields: Iterable["RecordsField"], where: Where, context: Context) -> list[Embedded]:
+    """Decode the records fields of a message, as RecordsField has them; never raises.
 
-    A topic has a name or an id, depending on the message and its version. A chunk of a snapshot of the metadata log
-    ("unaligned_records") may begin and end at any byte.
+    A chunk of a snapshot of the metadata log ("unalignedRecords") may begin and end at any byte.
     """
-    topics_name, partitions_name, records_name = map(_json_name, (topics, partitions, records))
-    unaligned = records == "unaligned_records"
-
-    def open_body(body: Any, opening: Opening) -> None:
-        for at, topic in enumerate(getattr(body, topics)):
-            for index, partition in enumerate(getattr(topic, partitions)):
-                data = getattr(partition, records)
-                if data:
-                    path = f"{topics_name}[{at}].{partitions_name}[{index}].{records_name}"
-                    topic_id = topic.topic_id if has_id else ZERO_UUID
-                    named = getattr(topic, name) if name is not None else ""
-                    _add_records(opening, path, data, named, topic_id, getattr(partition, number), unaligned)
-
-    return open_body
+    return [_open_records_field(field, where, context) for field in fields]
 
 
-def _json_name(attribute: str) -> str:
-    first, *others = attribute.split("_")
-    return first + "".join(map(str.capitalize, others))
-
-
-def _add_records(
-    opening: Opening, path: str, data: bytes, topic: str | None, topic_id: str, partition: int, unaligned: bool
-) -> None:
-    context = opening.context
-    named_id = None if topic_id == ZERO_UUID else topic_id
-    if named_id is not None:
-        topic = context.topic_names.get(named_id) or FIXED_IDS.get(named_id)
-    json = _open_records()(data, topic, partition, named_id, unaligned, context.viewers)
-    opening.found.append(Embedded(path, opening.where, "records", json))
+def _open_records_field(field: "RecordsField", where: Where, context: Context) -> Embedded:
+    topic, topic_id = field.topic, field.topic_id
+    if topic_id is not None:
+        topic = context.topic_names.get(topic_id) or FIXED_IDS.get(topic_id)
+    unaligned = field.path.endswith(UNALIGNED)
+    json = _open_records()(field.data, topic, field.partition, topic_id, unaligned, context.viewers)
+    return Embedded(field.path, where, "records", json)
 
 
 @cache
@@ -303,8 +284,14 @@ def _open_records() -> Callable[..., dict[str, Any]]:
     return open_records
 
 
+UNALIGNED = "unalignedRecords"
+RECORDS_OF: dict[int, Where] = {  # APIs with records fields, and which of their messages has them
+    ApiKey.PRODUCE: "request",
+    ApiKey.FETCH: "response",
+    ApiKey.FETCH_SNAPSHOT: "response",
+    ApiKey.SHARE_FETCH: "response",
+}
 REQUESTS: dict[str, Open] = {
-    "ProduceRequest": _records("topic_data", "partition_data", "records", "index", name="name", has_id=True),
     "JoinGroupRequest": _join_group_request,
     "SyncGroupRequest": _sync_group_request,
     "SaslAuthenticateRequest": _sasl_authenticate,
@@ -312,9 +299,6 @@ REQUESTS: dict[str, Open] = {
     "EnvelopeRequest": _envelope_request,
 }
 RESPONSES: dict[str, Open] = {
-    "FetchResponse": _records("responses", "partitions", "records", "partition_index", name="topic", has_id=True),
-    "ShareFetchResponse": _records("responses", "partitions", "records", "partition_index", name=None, has_id=True),
-    "FetchSnapshotResponse": _records("topics", "partitions", "unaligned_records", "index", name="name", has_id=False),
     "JoinGroupResponse": _join_group_response,
     "SyncGroupResponse": _sync_group_response,
     "DescribeGroupsResponse": _describe_groups_response,

@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 
 from kproxy.errors import Malformed
 from kproxy.protocol import facts, message
-from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded import (
+    RECORDS_OF,
+    Context,
+    Embedded,
+    Viewers,
+    holds_payloads,
+    open_records_fields,
+    open_request,
+    open_response,
+)
 from kproxy.protocol.embedded.payload import REQUESTS, RESPONSES, Opening, to_json
 from kproxy.protocol.facts import Field
+from kproxy.protocol.found import records_fields
 from tests.support.corpus import golden_lines, payloads
 
 
@@ -66,8 +76,15 @@ ASSIGNMENT = bytes.fromhex(payloads("consumer-assignment")[0]["hex"])
 SYNC = b"\0\1g" + pack(">i", 1) + b"\0\1m" + pack(">i", 0)  # SyncGroup v0: group, generation, member, no assignments
 
 
+HOLDING_RECORDS = {f"{facts().apis[key].name}{where.title()}": where for key, where in RECORDS_OF.items()}
+
+
 def read(name: str, version: int, data: bytes, context: Context) -> list[Embedded]:
-    body = message(name).decode(version, data)
+    layout = message(name)
+    if name in HOLDING_RECORDS:
+        program = layout.program_of(version, layout.check(version, data))
+        return open_records_fields(records_fields(program, data), HOLDING_RECORDS[name], context)
+    body = layout.decode(version, data)
     return (open_request if name.endswith("Request") else open_response)(name, body, context)
 
 
@@ -85,7 +102,7 @@ def test_every_field_that_could_hold_a_payload_is_opened_or_is_known_not_to() ->
         if name.endswith(("Request", "Response")):
             for layout in facts().layouts(name):
                 for path in fields(layout.fields):
-                    opened_or_not[f"{name}.{path}"] = holds_payloads(name)
+                    opened_or_not[f"{name}.{path}"] = holds_payloads(name) or name in HOLDING_RECORDS
     assert {path for path, is_opened in opened_or_not.items() if not is_opened} == {
         # secrets
         "CreateDelegationTokenResponse.hmac",
@@ -234,11 +251,12 @@ def test_topics_are_named_by_the_ids_that_are_known() -> None:
         }),
     )  # fmt: skip
     fetched.responses[0].partitions[0].records = data
-    (named,) = open_response("FetchResponse", fetched, Context(topic_names={topic_id: "orders"}))
+    data = message("FetchResponse").encode(13, fetched)
+    (named,) = read("FetchResponse", 13, data, Context(topic_names={topic_id: "orders"}))
     assert (named.value()["topic"], named.value()["topicId"], named.value()["partition"]) == ("orders", topic_id, 7)
-    (unnamed,) = open_response("FetchResponse", fetched, Context())
+    (unnamed,) = read("FetchResponse", 13, data, Context())
     assert (unnamed.value()["topic"], unnamed.value()["topicId"]) == (None, topic_id)
-    (shown,) = open_response("FetchResponse", fetched, Context(topic_names={topic_id: "orders"}, viewers=Viewers()))
+    (shown,) = read("FetchResponse", 13, data, Context(topic_names={topic_id: "orders"}, viewers=Viewers()))
     assert "records" not in named.value()
     assert len(shown.value()["records"]) == named.value()["count"]
 
@@ -256,7 +274,7 @@ def test_the_metadata_topic_is_known_by_its_id() -> None:
     del fetched.responses[1:], fetched.responses[0].partitions[1:]
     fetched.responses[0].topic_id = "A" * 21 + "Q"
     fetched.responses[0].partitions[0].records = data
-    (one,) = open_response("FetchResponse", fetched, Context())
+    (one,) = read("FetchResponse", 13, message("FetchResponse").encode(13, fetched), Context())
     assert one.value()["topic"] == "__cluster_metadata"
     assert [record["value"] for record in one.value()["records"]] == [record["value"] for record in line["json"]]
 
@@ -273,7 +291,7 @@ def test_any_body_of_kafkas_is_opened_without_an_exception(group: str) -> None:
     """Bodies whose bytes fields hold noise, and record batches that are whole."""
     opened = 0
     for line in golden_lines(group):
-        if holds_payloads(line["message"]):
+        if holds_payloads(line["message"]) or line["message"] in HOLDING_RECORDS:
             for one in read(line["message"], line["version"], bytes.fromhex(line["hex"]), Context(viewers=Viewers())):
                 json.loads(one.to_json())
                 opened += 1
@@ -282,7 +300,7 @@ def test_any_body_of_kafkas_is_opened_without_an_exception(group: str) -> None:
 
 @given(
     data=st.binary(max_size=120),
-    name=st.sampled_from(sorted({*REQUESTS, *RESPONSES})),
+    name=st.sampled_from(sorted({*REQUESTS, *RESPONSES, *HOLDING_RECORDS})),
     kind=st.sampled_from(["consumer", "connect", None]),
 )
 def test_any_bytes_in_any_field_give_a_list(data: bytes, name: str, kind: str | None) -> None:
@@ -291,7 +309,7 @@ def test_any_bytes_in_any_field_give_a_list(data: bytes, name: str, kind: str | 
         decoded: Any = message(name).decode(line["version"], bytes.fromhex(line["hex"]))
         fill(decoded, data, kind)
         context = Context(protocol_type=kind, request=decoded, viewers=Viewers())
-        for one in (open_request if name.endswith("Request") else open_response)(name, decoded, context):
+        for one in read(name, line["version"], message(name).encode(line["version"], decoded), context):
             json.loads(one.to_json())
 
 
