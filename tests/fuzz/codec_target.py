@@ -1,10 +1,12 @@
 """What must hold for any bytes given to the codec; used by test_codec_bytes.py and by the hammer."""
 
 import json
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
 from kproxy.protocol import DecodeError, EncodeError, message
+from kproxy.protocol.found import records_fields
 
 
 def check_codec(name: str, version: int, data: bytes) -> bool:
@@ -14,6 +16,7 @@ def check_codec(name: str, version: int, data: bytes) -> bool:
     What is read and can be written again is read from there as the same JSON, and is then written to the same bytes.
     """
     layout = message(name)
+    records = [field.data for field in records_fields(layout.programs(version)[0], data)]
     text = _json_or_none(name, version, data)
     walked = _walk_or_none(name, version, data)
     try:
@@ -23,8 +26,21 @@ def check_codec(name: str, version: int, data: bytes) -> bool:
         return False
     assert text is not None, f"{name} v{version}: an object, but no JSON: {data.hex()}"
     assert walked == len(data), f"{name} v{version}: walked {walked} of {len(data)}: {data.hex()}"
+    if len(layout.programs(version)) == 1:
+        assert records == list(_records_in(value)), f"{name} v{version}: other records: {data.hex()}"
     _check_written(name, version, value, text)
     return True
+
+
+def _records_in(struct: Any) -> Iterator[bytes]:
+    """The records fields of an object that are not empty."""
+    for field in struct.fields:
+        value = getattr(struct, field.attribute)
+        if field.type == "records" and value:
+            yield value
+        elif field.is_struct and field.is_array:
+            for inner in value or ():
+                yield from _records_in(inner)
 
 
 def _json_or_none(name: str, version: int, data: bytes) -> bytes | None:
