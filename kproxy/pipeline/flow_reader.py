@@ -24,7 +24,7 @@ secrets (KeyLog).
 """
 
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
@@ -81,7 +81,7 @@ ENDINGS = {  # why a flow is over if its end is not in the capture
 }
 
 
-class State(Enum):
+class State(StrEnum):
     """See the table above."""
 
     UNDECIDED = "undecided"

@@ -16,12 +16,13 @@ _LONGEST_NAME = 255  # characters kept of a software's name; Kafka's pattern for
 class Learning:
     """Stores what one connection reveals in its Connection, its exchanges and the shared ClusterView."""
 
-    __slots__ = ("_cluster", "_connection", "_fetch_sessions")
+    __slots__ = ("_cluster", "_connection", "_fetch_partitions", "_fetch_sessions")
 
     def __init__(self, connection: Connection, cluster: ClusterView, fetch_partitions: int) -> None:
         self._connection = connection
         self._cluster = cluster
-        self._fetch_sessions = FetchSessions(fetch_partitions)
+        self._fetch_partitions = fetch_partitions
+        self._fetch_sessions: FetchSessions | None = None  # made for the first Fetch: few connections have any
 
     def from_api_versions(self, route: Route, request: Frame) -> bool:
         """Learn the client's software from a request, also one newer than the facts; return whether it names one."""
@@ -67,5 +68,7 @@ class Learning:
         if route.response_step == _FOLLOW_SASL and exchange.request is not None:
             self._from_login(exchange.request)
         if route.response_step == _FOLLOW_FETCH_SESSION and exchange.request is not None:
+            if self._fetch_sessions is None:
+                self._fetch_sessions = FetchSessions(self._fetch_partitions)
             exchange.fetch_number = self._fetch_sessions.note(exchange.request, exchange.response)
             exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None
