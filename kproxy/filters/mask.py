@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
+from kproxy.errors import KproxyError
 from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
@@ -24,11 +25,16 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Batches, read_batches
 from kproxy.protocol.records.editing import TooLarge, change_fields
+from kproxy.protocol.records.in_place import CallingEditor, Editor
+from kproxy.schemas.formats import SchemaType
+from kproxy.schemas.framings import Framed, find_framing, message_indexes
+from kproxy.schemas.store import MOST_SCHEMAS, Schema, Schemas
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
+SCHEMAS_S, SCHEMAS_LOOK_S = 2.0, 0.02  # that a response waits for schemas; between looks whether they are there
 
 
 class MaskRule(Options, frozen=True):
@@ -91,8 +97,86 @@ REPLACEMENTS = {"stars": b'"***"', "null": b"null", None: b"null", "removed": No
 class Masks(NamedTuple):
     """How the records of a topic are masked."""
 
-    values: JsonMask
-    keys: JsonMask | None
+    values: Editor
+    keys: Editor | None
+    is_late: list[bool] = [False]  # noqa: RUF012 - one flag: schemas are not waited for any longer
+
+
+class SchemaNotYet(Exception):
+    """A registry has to answer first."""
+
+
+class SchemaMask:
+    """Hides fields of keys or values that name a schema, and of those that are JSON without one. The framing stays.
+
+    Args:
+        schemas: the sources.
+        topic, part: whose keys or values they are.
+        states, stars: what is hidden, and whether a text becomes "***".
+        json: for those without a schema, and for JSON Schema.
+        blanks: what its schema does not describe, and what has no schema that is known, becomes empty.
+        is_late: whether it no longer waits for registries.
+    """
+
+    def __init__(
+        self,
+        schemas: Schemas,
+        topic: str | None,
+        part: str,
+        states: "list[State]",
+        stars: bool,
+        json: JsonMask,
+        blanks: bool,
+        is_late: list[bool],
+    ) -> None:
+        self._schemas = schemas
+        self._topic = topic
+        self._part = part
+        self._states = states
+        self._stars = stars
+        self._json = json
+        self._blanks = blanks
+        self._is_late = is_late
+        self._hiding: dict[Schema, Any] = {}
+
+    def __call__(self, data: bytes) -> bytes:
+        """Return the key or value with its fields hidden; the same object if it stays. Raises SchemaNotYet."""
+        framed = find_framing(data, self._part)
+        schema = self._schemas.chosen.get((self._topic or "", self._part))
+        if framed is None and schema is None:
+            return self._without_schema(data)
+        if schema is None and framed is not None:
+            schema = self._schemas.find(framed.id, self._topic)
+        payload = data if framed is None else framed.payload
+        hidden = None if schema is None or not data.endswith(payload) else self._hidden(schema, framed, payload)
+        if hidden is None and not self._is_late[0] and self._schemas.is_asked(self._topic):
+            raise SchemaNotYet
+        if hidden is None:
+            return b"" if self._blanks else data
+        return data if hidden is payload else data[: len(data) - len(payload)] + hidden
+
+    def _without_schema(self, data: bytes) -> bytes:
+        hidden = self._json.edited(data)
+        return data if hidden is None else hidden
+
+    def _hidden(self, schema: Schema, framed: Framed | None, payload: bytes) -> bytes | None:
+        """Return a payload with its fields hidden; None if its schema does not describe it, or cannot be used."""
+        if schema.type == SchemaType.JSON:
+            return self._without_schema(payload)
+        try:
+            if schema not in self._hiding:
+                if len(self._hiding) >= MOST_SCHEMAS:
+                    self._hiding.clear()
+                compiled: Any = self._schemas.compiled(schema)
+                self._hiding[schema] = compiled.hiding(self._states, self._stars)
+            indexes, start = None, 0
+            if framed is not None and framed.has_indexes and schema.type == SchemaType.PROTOBUF:
+                indexes, start = message_indexes(payload)
+            message = payload[start:]
+            hidden = self._hiding[schema](message, indexes)
+        except (KproxyError, ValueError, RecursionError):
+            return None
+        return hidden if hidden is None else payload if hidden is message else payload[:start] + hidden
 
 
 class Masked(NamedTuple):
@@ -109,6 +193,11 @@ Steps = Generator[Callable[[], list[bytes | str]], list[bytes | str], Masked]
 
 class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
+
+    With ``schemas`` in the configuration, values that name a schema of Avro, Protobuf or JSON Schema are masked by it: a text
+    becomes "***" with stars, any other value null where its type has it, else empty or zero; in Avro, all else stays as it was.
+    Items of arrays and values of maps are not told apart there. A response waits up to 2 s for a schema that has to be asked for;
+    values whose schema cannot be had, or does not describe them, are as ``other_values`` says.
 
     Changed batches keep their codec, offsets, times, producer and flags, and get a valid CRC. Control batches, records without
     any of the fields, and the other parts of a value stay byte for byte.
@@ -140,17 +229,38 @@ class MaskRecords(Filter):
         self._masks: dict[str | None, Masks | None] = {}  # by topic
         self._same_for_all = all("*" in rule.topics for rule in options.rules)
         self.names_topics = not self._same_for_all
+        self._schemas = Schemas()
+        self._by_schema = False
         self._withheld = BatchCounts(self.name, "withheld", "neither they nor what is behind them is given out")
+
+    def on_start(self) -> None:
+        """Open the sources of schemas, if there are any."""
+        self._schemas = self.runtime.schemas()
+        self._by_schema = self._schemas.is_configured
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Mask the records of the topics that have rules."""
         withheld = self._withhold_unknown(response.message)
         partitions = list(self._partitions(response.message))
+        if self._by_schema and partitions:
+            return self._mask_by_schema(response, partitions, withheld)
         if take_long([partition.records for partition, _ in partitions]):
             return self._mask_in_turns(response, partitions, withheld)
         for partition, masks in partitions:
             withheld |= _give(response, partition, _at_once(self._masked(partition.records, masks, response.request)))
         return Replace(response.message) if withheld else Forward()
+
+    async def _mask_by_schema(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
+        """Mask in a thread, and once more from the start when a registry has answered. What is masked already stays so."""
+        until = self.runtime.monotonic() + SCHEMAS_S
+        while True:
+            try:
+                for _, masks in partitions:
+                    masks.is_late[0] = self.runtime.monotonic() >= until
+                return await self._mask_in_turns(response, partitions, changed)
+            except SchemaNotYet:
+                changed = True
+                await self.runtime.sleep(SCHEMAS_LOOK_S)
 
     async def _mask_in_turns(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
         """Mask many records in a thread, in turns with other responses, while other connections go on.
@@ -201,15 +311,21 @@ class MaskRecords(Filter):
             rules = [
                 rule for rule in self.options.rules if topic is None or any(fnmatchcase(topic, p) for p in rule.topics)
             ]
-            self._masks[topic] = self._made([path for rule in rules for path in rule.fields])
+            self._masks[topic] = self._made(topic, [path for rule in rules for path in rule.fields])
         return self._masks[topic]
 
-    def _made(self, paths: list[str]) -> Masks | None:
+    def _made(self, topic: str | None, paths: list[str]) -> Masks | None:
         if not paths:
             return None
         states, replacement = parse_paths(paths), REPLACEMENTS[self.options.replace_by]
         values = JsonMask(states, replacement, self.options.other_values == "blank")
-        return Masks(values, JsonMask(states, replacement) if self.options.keys else None)
+        keys = JsonMask(states, replacement) if self.options.keys else None
+        if not self._by_schema:
+            return Masks(values, keys)
+        stars, blanks, is_late = replacement == REPLACEMENTS["stars"], self.options.other_values == "blank", [False]
+        by_schema = SchemaMask(self._schemas, topic, "value", states, stars, values, blanks, is_late)
+        of_keys = None if keys is None else SchemaMask(self._schemas, topic, "key", states, stars, keys, False, is_late)
+        return Masks(CallingEditor(by_schema), None if of_keys is None else CallingEditor(of_keys), is_late)
 
     def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> "Steps":
         """Mask a records field; it is the same object if nothing is hidden. What follows the last complete batch is left out."""
@@ -258,7 +374,7 @@ def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | str]:
     masked: list[bytes | str] = []
     for batch in batches:
         try:
-            changed = change_fields(batch, *masks)
+            changed = change_fields(batch, masks.values, masks.keys)
         except TooLarge:
             return [*masked, TOO_LARGE]
         if changed is None:

@@ -156,9 +156,7 @@ class Validate(Filter):
     def on_start(self) -> None:
         """Open the sources of schemas. Raises UsageError if there are none."""
         self._schemas = self.runtime.schemas()
-        if (
-            not self._schemas.chosen and len(self._schemas.sources) == 1
-        ):  # that of the traffic, which workers do not read
+        if not self._schemas.is_configured:
             raise UsageError(
                 "validate needs schemas: name a registry, a folder or topics under schemas in the configuration"
             )

@@ -8,7 +8,7 @@ The way of a value, from its bytes to what people and programs see:
     registry.py   a source: a registry that speaks Confluent's REST API, asked over HTTP within bounds
     formats.py    compile_schema: the schema as something that reads payloads to JSON values
     avro.py, protobuf.py, json_schema.py   the three formats; each imports its library when a first schema needs it
-    avro_walk.pyx  AvroWalk: whether payloads of Avro fit their schema, without objects
+    avro_walk.pyx  AvroWalk: whether payloads of Avro fit their schema, and values in them hidden, without objects
     viewer.py     SchemaViewer: all of it as a content viewer (kproxy.protocol.embedded); make_viewers: the one place where
                   viewers are made, for decode, the decoded log, the page and ``kproxy.read``
     settings.py   SchemaSources: what a person names, as plain values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.schemas.avro_walk import AvroWalk
-from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, readable, require
+from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, readable, require
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
@@ -49,13 +49,14 @@ class AvroSchema(Compiled):
         self._named = named
         self.walk = AvroWalk(Plan(named).of(self._schema))
 
-    def hiding(self, states: Sequence[Any], stars: bool) -> AvroWalk:
+    def hiding(self, states: Sequence[Any], stars: bool) -> Callable[[bytes, tuple[int, ...] | None], bytes | None]:
         """Return what hides the values at the paths of an automaton in payloads (kproxy.filters.mask.parse_paths).
 
         A text becomes "***" with *stars*; other values null where their type has it, else the smallest value. Paths do not tell
         items of arrays, nor values of maps, apart. Raises SchemaError for a value that has no smallest one.
         """
-        return AvroWalk(Plan(self._named, states, stars).of(self._schema))
+        walk = AvroWalk(Plan(self._named, states, stars).of(self._schema))
+        return lambda payload, indexes: walk.hidden(payload)
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
@@ -164,7 +165,6 @@ KINDS = (  # in the order of avro_walk.Kind
     *("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum", "array", "map", "union"),
     "record",
 )
-LEAF = -1  # in place of a state: the value is at the end of a path
 STARS = b"\x06***"
 SMALLEST = {"null": b"", "float": bytes(4), "double": bytes(8)}  # of others it is a zero byte
 Step = tuple[int, int, tuple[int, ...], bytes | None]
@@ -213,10 +213,10 @@ class Plan:
             case "union":
                 yield from (self._add(one, state) for one in schema)
             case "array":
-                yield self._add(schema["items"], known and _any_of(known.indexes, known.every))
+                yield self._add(schema["items"], known and any_of(known.indexes, known.every))
             case "map":
                 yield self._add("string", None)
-                yield self._add(schema["values"], known and _any_of(known.names, known.every))
+                yield self._add(schema["values"], known and any_of(known.names, known.every))
             case "record":
                 for one in schema["fields"]:
                     yield self._add(one["type"], known and known.names.get(one["name"], known.every))
@@ -244,9 +244,3 @@ class Plan:
             case str() if kind in KINDS:
                 return SMALLEST.get(kind, b"\0")
         return self._hidden(kind, depth + 1)
-
-
-def _any_of(steps: Mapping[Any, int], every: int | None) -> int | None:
-    """Return the state of an item, whichever it is: LEAF if that depends on which one."""
-    states = {*steps.values(), *(() if every is None else (every,))}
-    return next(iter(states), None) if len(states) < 2 else LEAF

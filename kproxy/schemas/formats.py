@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kproxy.errors import KproxyError, UsageError
 
 EXTRA = "pip install 'kproxy-kafka[schemas]'"
+LEAF = -1  # in place of a state of an automaton of paths: the value is at the end of a path
 MOST_TEXT = 4 * 1024 * 1024  # bytes of a schema's text
 
 
@@ -102,3 +103,9 @@ def readable(value: Any) -> Any:
         case _:
             shown = str(value)  # UUID
     return shown
+
+
+def any_of(steps: Mapping[Any, int], every: int | None) -> int | None:
+    """Return the state of an item, whichever it is: LEAF if that depends on which one."""
+    states = {*steps.values(), *(() if every is None else (every,))}
+    return next(iter(states), None) if len(states) < 2 else LEAF

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, readable, require
+from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, readable, require
 
 COMPILE_S = 10
 MOST_MEMORY = 1 << 30
@@ -41,6 +41,9 @@ class ProtobufSchema(Compiled):
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the message, its fields named as in the schema; the first one of the file if no indexes say which."""
+        return _message(self._parsed(payload, indexes))
+
+    def _parsed(self, payload: bytes, indexes: tuple[int, ...] | None) -> Any:
         messages = require("google.protobuf.message_factory")
         message = messages.GetMessageClass(self._descriptor(indexes or (0,)))()
         try:
@@ -53,7 +56,23 @@ class ProtobufSchema(Compiled):
                 raise PayloadError(
                     f"the payload does not fit the schema: field {field.number} ({field.name}) is of another type"
                 )
-        return _message(message)
+        return message
+
+    def hiding(self, states: Sequence[Any], stars: bool) -> Callable[[bytes, tuple[int, ...] | None], bytes | None]:
+        """Return what hides the values at the paths of an automaton in messages (kproxy.filters.mask.parse_paths).
+
+        It returns the message, the same object if nothing is hidden; None if the payload does not fit. A text becomes "***" with
+        *stars*; other fields are cleared, or have their default where proto2 requires them. Paths do not tell items apart.
+        """
+
+        def hidden(payload: bytes, indexes: tuple[int, ...] | None) -> bytes | None:
+            try:
+                message = self._parsed(payload, indexes)
+            except PayloadError:
+                return None
+            return message.SerializeToString() if _Hiding(states, stars).hide(message, states[0]) else payload
+
+        return hidden
 
     def _descriptor(self, indexes: tuple[int, ...]) -> Any:
         nested, found = self._tree, None
@@ -64,6 +83,57 @@ class ProtobufSchema(Compiled):
             found = self._file.message_types_by_name[name] if found is None else found.nested_types_by_name[name]
             nested = nested[index].nested_type
         return found
+
+
+class _Hiding:
+    """Hides fields of messages."""
+
+    def __init__(self, states: Sequence[Any], stars: bool) -> None:
+        self._states = states
+        self._stars = stars
+
+    def hide(self, message: Any, state: Any) -> bool:
+        """Hide what is below a state; return whether anything was there."""
+        changed = False
+        for field, value in message.ListFields():
+            below = state.names.get(field.name, state.every)
+            if below is None:
+                continue
+            if below != LEAF and field.is_repeated:
+                known = self._states[below]
+                is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+                below = any_of(known.names if is_map else known.indexes, known.every)
+                items = value.values() if is_map else value
+            else:
+                items = [value]
+            if below is not None and _is_well_known(field):  # JSON has other names for what is in them
+                below = LEAF
+            if below == LEAF:
+                self._clear(message, field, value)
+                changed = True
+            elif below is not None:
+                is_message = field.message_type is not None and all(hasattr(item, "ListFields") for item in items)
+                for item in items if is_message else ():
+                    changed |= self.hide(item, self._states[below])
+        return changed
+
+    def _clear(self, message: Any, field: Any, value: Any) -> None:
+        if field.type == field.TYPE_STRING and self._stars:
+            if field.is_repeated:
+                value[:] = ["***"] * len(value)
+            else:
+                setattr(message, field.name, "***")
+            return
+        message.ClearField(field.name)
+        if field.is_required:
+            if field.message_type is None:
+                setattr(message, field.name, field.default_value)
+            else:
+                getattr(message, field.name).SetInParent()
+
+
+def _is_well_known(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.full_name.startswith("google.protobuf.")
 
 
 def _message(message: Any) -> object:

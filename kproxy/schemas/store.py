@@ -142,6 +142,11 @@ class Schemas:
         self._compiled: OrderedDict[Schema, Compiled | KproxyError] = OrderedDict()
 
     @property
+    def is_configured(self) -> bool:
+        """Return whether there are sources other than the traffic."""
+        return bool(self.chosen) or len(self.sources) > 1
+
+    @property
     def faults(self) -> list[str]:
         """Return a sentence for each source that could not be asked."""
         return [source.fault for source in self.sources if source.fault is not None]

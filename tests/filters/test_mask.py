@@ -1,12 +1,20 @@
 """Fields of records hidden from those that fetch them."""
 
 import asyncio
+import importlib
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
@@ -15,7 +23,8 @@ from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.filtering import GivenRuntime, connection, make, part, response_frame, settled
+from kproxy.schemas.store import Collection, Schema, Schemas
+from tests.support.filtering import CallingRuntime, GivenRuntime, connection, make, part, response_frame, settled
 
 RULES = [{"topics": ["people*"], "fields": ["$.email", "$.card.number"]}]
 PERSON = {"id": 1, "email": "canary@example.com", "card": {"number": "4111", "type": "x"}}
@@ -63,7 +72,7 @@ class Bench:
 
     def _answered(self, api_key: int, version: int, body: bytes) -> tuple[bytes, bytes]:
         frame = response_frame(api_key, version, body)
-        outcome = self.chain.on_response(connection(), RequestFacts(api_key, version, 7), frame)
+        outcome = settled(self.chain.on_response(connection(), RequestFacts(api_key, version, 7), frame))
         assert isinstance(outcome, Send)
         return frame, outcome.frame
 
@@ -297,3 +306,69 @@ def test_mistakes_in_options() -> None:
 def test_null_with_and_without_quotes(written: str | None) -> None:
     _, given = Bench(replace_by=written).fetch(field(person()))
     assert json.loads(read_records(partition_in(given).records)[0].records[0].value or b"")["email"] is None
+
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "email", "type": "string"},
+        {
+            "name": "card",
+            "type": ["null", {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "long"}]}],
+        },
+        {"name": "lines", "type": {"type": "array", "items": ["null", "Card"]}},
+        {"name": "note", "type": "bytes"},
+    ],
+}
+PROTO = """
+syntax = "proto3";
+message Card { int64 number = 1; string owner = 2; }
+message Order { int64 id = 1; string email = 2; Card card = 3; map<string, Card> lines = 4; repeated string notes = 5; }
+"""
+
+
+def test_fields_are_hidden_by_schema(tmp_path: Path) -> None:
+    registry = SchemaRegistryClient.new_client({"url": "mock://masks"})
+    context = SerializationContext("people", MessageField.VALUE)
+    card = {"number": 4111}
+    order = {"id": 7, "email": "canary@example.com", "card": card, "lines": [card, None, card], "note": b"n"}
+    avro = AvroSerializer(registry, json.dumps(ORDER))(order, context)
+    (tmp_path / "mask_order.proto").write_text(PROTO)
+    words = [sys.executable, "-m", "grpc_tools.protoc", f"-I{tmp_path}", f"--python_out={tmp_path}", "mask_order.proto"]
+    subprocess.run(words, check=True)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        made = importlib.import_module("mask_order_pb2")
+    finally:
+        sys.path.remove(str(tmp_path))
+    value = made.Order(id=7, email="canary", card=made.Card(number=4111, owner="x"), notes=["a", "b"])
+    value.lines["one"].number = 4111
+    protobuf = ProtobufSerializer(made.Order, registry)(value, SerializationContext("people-proto", MessageField.VALUE))
+
+    bench = Bench(rules=[{"fields": ["$.email", "$.card.number", "$.lines[*].number", "$.notes[0]"]}])
+    collection = Collection("a registry")
+    for subject in ("people-value", "people-proto-value"):
+        latest = registry.get_latest_version(subject)
+        collection.add(Schema(latest.schema.schema_str, latest.schema.schema_type or "AVRO", latest.schema_id, subject))
+    bench.runtime = CallingRuntime()
+    bench.runtime.given_schemas = Schemas([collection])
+    bench.chain = Chain([bench.filter], runtime=bench.runtime)
+    unknown = b"\0\0\0\0\x63" + avro[5:]
+    _, masked = bench.fetch(field(avro, protobuf, person(), unknown, avro[:-1], codec=Codec.GZIP))
+    assert b"canary" not in masked
+    first, second, third, *blank = (record.value for record in read_records(partition_in(masked).records)[0].records)
+    none = {"number": 0}
+    assert AvroDeserializer(registry)(first, context) == {
+        **order,
+        "email": "***",
+        "card": none,
+        "lines": [none, None, none],
+    }
+    read = ProtobufDeserializer(made.Order, {"use.deprecated.format": False}, registry)(second, context)
+    expected = made.Order(id=7, email="***", card=made.Card(owner="x"), notes=["***", "***"])
+    expected.lines["one"].number = 0
+    assert read == expected
+    assert json.loads(third) == HIDDEN | {"card": {"number": "***", "type": "x"}}
+    assert blank == [b"", b""]
