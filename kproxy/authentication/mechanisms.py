@@ -14,6 +14,7 @@ from kproxy.authentication.users import Users
 InThread: TypeAlias = Callable[
     [Callable[[], Any]], Awaitable[Any]
 ]  # calls a slow function while other connections go on
+Admit: TypeAlias = Callable[[str], None]
 MOST_PLAIN = 4_096  # bytes of a token of PLAIN
 PLAIN_PARTS = 3  # authorization id, user name, password
 
@@ -49,11 +50,16 @@ class Mechanism(Protocol):
 
 
 class Plain:
-    """PLAIN: the client sends name and password."""
+    """PLAIN: the client sends name and password.
 
-    def __init__(self, users: Users, in_thread: InThread) -> None:
+    Args:
+        admit: raises LoginFailed if the user may not try.
+    """
+
+    def __init__(self, users: Users, in_thread: InThread, admit: Admit) -> None:
         self._users = users
         self._in_thread = in_thread
+        self._admit = admit
 
     async def evaluate(self, token: bytes) -> Step:
         """Check the password; in a thread, as it takes long."""
@@ -70,6 +76,7 @@ class Plain:
             raise LoginFailed("the token has no user name or no password", user=name)
         if authorization not in ("", name):
             raise LoginFailed("the authorization id is not the user name", user=name)
+        self._admit(name)
         if not await self._in_thread(lambda: self._users.matches(name, password.encode())):
             raise LoginFailed(
                 "unknown user or wrong password", "Authentication failed: Invalid username or password", name
@@ -78,10 +85,15 @@ class Plain:
 
 
 class Scram:
-    """SCRAM: the client proves that it knows the password, and so does kproxy that it knows the verifier."""
+    """SCRAM: the client proves that it knows the password, and so does kproxy that it knows the verifier.
 
-    def __init__(self, users: Users, mechanism: str) -> None:
+    Args:
+        admit: raises LoginFailed if the user may not try.
+    """
+
+    def __init__(self, users: Users, mechanism: str, admit: Admit) -> None:
         self._users = users
+        self._admit = admit
         self._mechanism = mechanism
         nonce = secrets.token_urlsafe(24)
         self._server = ScramServer(mechanism, lambda name: users.verifier(mechanism, name), nonce)
@@ -96,7 +108,9 @@ class Scram:
         try:
             if not self._has_begun:
                 self._has_begun = True
-                return Step(self._server.first(token))
+                answer = self._server.first(token)
+                self._admit(self._server.username)
+                return Step(answer)
             answer = self._server.final(token)
         except WrongToken as error:
             raise LoginFailed(str(error), user=self._server.username) from None

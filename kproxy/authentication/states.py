@@ -55,17 +55,27 @@ class ClientLogin:
         mechanisms: makes a login of each mechanism that is offered.
         versions: answers ApiVersions.
         longest_session_ms: how long a session lasts at most; 0: no limit.
+        admit: raises LoginFailed if the client may not try; called before a token is read.
+        principal: who the client has proved to be already, by its certificate.
     """
 
-    def __init__(self, mechanisms: Mechanisms, versions: Versions, longest_session_ms: int = 0) -> None:
-        self.state = State.REQUIRING_HANDSHAKE
-        self.principal: Principal | None = None
+    def __init__(
+        self,
+        mechanisms: Mechanisms,
+        versions: Versions,
+        longest_session_ms: int = 0,
+        admit: Callable[[], None] = lambda: None,
+        principal: Principal | None = None,
+    ) -> None:
+        self._admit = admit
+        self.state = State.REQUIRING_HANDSHAKE if principal is None else State.AUTHENTICATED
+        self.principal = principal
         self.mechanism = ""  # that the client has chosen
         self._mechanisms = mechanisms
         self._versions = versions
         self._longest_session_ms = longest_session_ms
         self._login: Mechanism | None = None
-        self._raw = False  # raw tokens follow: the client chose the mechanism by SaslHandshake v0
+        self.is_raw = False  # raw tokens follow: the client chose the mechanism by SaslHandshake v0
         self._has_versions = False
         self._frames = 0
 
@@ -79,7 +89,7 @@ class ClientLogin:
         try:
             if self.principal is None and self._frames > MOST_FRAMES:
                 raise LoginFailed(f"more than {MOST_FRAMES} frames without a login")
-            if self._raw and self.state is State.REQUIRING_AUTHENTICATE:
+            if self.is_raw and self.state is State.REQUIRING_AUTHENTICATE:
                 return await self._on_token(frame[SIZE_FIELD:])
             return await self._on_request(frame)
         except LoginFailed as error:
@@ -113,8 +123,9 @@ class ClientLogin:
     def _on_handshake(self, header: RequestHeader, frame: bytes) -> Answer:
         """Take the mechanism that the client chooses."""
         request = _body(header, frame)
-        if self.state not in (State.REQUIRING_HANDSHAKE, State.AUTHENTICATED):
-            failure = LoginFailed("SaslHandshake in the midst of a login")
+        is_by_certificate = self.principal is not None and not self.mechanism
+        if is_by_certificate or self.state not in (State.REQUIRING_HANDSHAKE, State.AUTHENTICATED):
+            failure = LoginFailed("SaslHandshake in the midst of a login, or of a client with a certificate")
             return self._refuse(header, failure, ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
         offered = sorted(self._mechanisms)
         again = self.principal is not None
@@ -127,7 +138,7 @@ class ClientLogin:
         self.state = State.REQUIRING_AUTHENTICATE
         self.mechanism = request.mechanism
         self._login = self._mechanisms[self.mechanism]()
-        self._raw = header.api_version == 0
+        self.is_raw = header.api_version == 0
         return Answer(_response(header, error_code=0, mechanisms=offered))
 
     async def _on_authenticate(self, header: RequestHeader, frame: bytes) -> Answer:
@@ -158,6 +169,7 @@ class ClientLogin:
 
     async def _evaluate(self, token: bytes) -> bytes:
         assert self._login is not None
+        self._admit()
         step = await self._login.evaluate(token)
         if step.principal is not None:
             self._accept(step.principal)
@@ -181,6 +193,21 @@ class ClientLogin:
         self.state = State.FAILED
         self._login = None
         return Answer(frame, failure)
+
+
+def without_secret(frame: bytes, mechanism: str) -> bytes:
+    """Return a request of a login that has succeeded, of the same size, with asterisks for the password or the signature."""
+    header = read_request_header(frame, SIZE_FIELD)
+    if header.api_key != ApiKey.SASL_AUTHENTICATE:
+        return frame
+    token: bytes = _body(header, frame).auth_bytes
+    if mechanism == "PLAIN":
+        start, end = token.rindex(b"\0") + 1, len(token)
+    elif mechanism == "OAUTHBEARER":
+        start, end = token.rindex(b".") + 1, token.rindex(b"\x01\x01")
+    else:  # SCRAM shows neither
+        return frame
+    return frame.replace(token, token[:start] + b"*" * (end - start) + token[end:])
 
 
 def _body(header: RequestHeader, frame: bytes) -> Any:

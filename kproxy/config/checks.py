@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from kproxy.authentication.certificates import parse_rules
 from kproxy.config.structs import (
     MOST_WORKERS,
     PRINCIPAL,
@@ -28,6 +29,7 @@ from kproxy.config.structs import (
     Login,
     Tokens,
 )
+from kproxy.errors import UsageError
 from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
 
@@ -125,9 +127,7 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
     yield from _check_tls(path, cluster.listener_tls, cluster.broker_tls)
     yield from _check_through(f"{path}.through", cluster.through)
     if cluster.authentication is not None:
-        yield from _check_authentication(
-            f"{path}.authentication", cluster.authentication, cluster.listener_tls is not None
-        )
+        yield from _check_authentication(f"{path}.authentication", cluster.authentication, cluster.listener_tls)
     if cluster.login is not None:
         yield from _check_login(f"{path}.login", cluster, cluster.login)
 
@@ -259,7 +259,8 @@ def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None
         yield f"{path}.broker_tls.verify", "ca has no effect if verify is false: leave one of them out"
 
 
-def _check_authentication(path: str, authentication: Authentication, has_tls: bool) -> Iterator[Problem]:
+def _check_authentication(path: str, authentication: Authentication, tls: ListenerTls | None) -> Iterator[Problem]:
+    has_tls = tls is not None
     mechanisms = set(authentication.mechanisms)
     bare = sorted(mechanisms & {"PLAIN", "OAUTHBEARER"})
     if bare and not has_tls and not authentication.plain_without_tls:
@@ -267,6 +268,18 @@ def _check_authentication(path: str, authentication: Authentication, has_tls: bo
             f"{path}.mechanisms",
             f"{' and '.join(bare)} would send secrets unencrypted: give the cluster listener_tls, or set plain_without_tls",
         )
+    if not mechanisms and authentication.certificates is None:
+        yield f"{path}.mechanisms", "it is missing: name a SASL mechanism, or give certificates"
+    if authentication.certificates is not None:
+        if tls is None or tls.client_auth == "none":
+            yield (
+                f"{path}.certificates",
+                "no client shows one: set client_auth of listener_tls to requested or required",
+            )
+        try:
+            parse_rules(authentication.certificates)
+        except UsageError as error:
+            yield f"{path}.certificates", str(error)
     if authentication.plain_without_tls and (has_tls or not bare):
         yield (
             f"{path}.plain_without_tls",

@@ -54,7 +54,8 @@ def _details(cluster: Cluster) -> Iterator[str]:
     if cluster.broker_tls:
         yield "TLS to brokers"
     if cluster.authentication:
-        yield f"clients log in by {', '.join(cluster.authentication.mechanisms)}"
+        certificates = [] if cluster.authentication.certificates is None else ["certificate"]
+        yield f"clients log in by {', '.join([*certificates, *cluster.authentication.mechanisms])}"
     if cluster.login:
         yield f"login at brokers by {cluster.login.mechanism}"
     if cluster.filters:

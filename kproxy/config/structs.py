@@ -74,11 +74,17 @@ class Authentication(Struct, frozen=True):
 
     mechanisms: Annotated[
         list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]],
-        Meta(min_length=1),
         text(
             "The SASL mechanisms that clients may choose. PLAIN and OAUTHBEARER need listener_tls, or plain_without_tls."
         ),
-    ]
+    ] = []
+    certificates: Annotated[
+        str | None,
+        text(
+            "Rules that give a client the name of its TLS certificate, as ssl.principal.mapping.rules of Kafka: "
+            '"RULE:^CN=(.*?),.*$/$1/L,DEFAULT". A client with such a name needs no SASL; null: certificates name nobody.'
+        ),
+    ] = None
     users: Annotated[
         str | None, text("File of the users of PLAIN and SCRAM, made by `kproxy users`; read again when it changes.")
     ] = None
@@ -98,6 +104,19 @@ class Authentication(Struct, frozen=True):
     failure_delay: Annotated[
         Seconds, text("A failed login is answered so long after it came, whatever was wrong with it.")
     ] = 0.5
+    failures_per_address: Annotated[
+        Count,
+        text(
+            "Failed logins of an IP address; one is given back every second, in each worker. Then its logins are refused unread. "
+            "0: no limit, where clients come through a load balancer without proxy_protocol."
+        ),
+    ] = 50
+    failures_per_user: Annotated[
+        Count,
+        text(
+            "The same of a user. Then the user is refused from addresses where it has not logged in before; 0: no limit."
+        ),
+    ] = 100
     broker_users: Annotated[
         Literal["hide", "pass"],
         text(

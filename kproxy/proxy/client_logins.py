@@ -23,9 +23,11 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
+from kproxy.authentication.budgets import Budgets
+from kproxy.authentication.certificates import name_of, parse_rules
 from kproxy.authentication.mechanisms import LoginFailed, Mechanism, Plain, Scram
 from kproxy.authentication.principal import Principal
-from kproxy.authentication.states import ClientLogin, Mechanisms, State
+from kproxy.authentication.states import ClientLogin, Mechanisms, State, without_secret
 from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
 from kproxy.config import Authentication, Cluster, Tokens
@@ -41,6 +43,7 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.token_keys import TokenKeys
 
+BY_CERTIFICATE = "SSL"  # Principal.mechanism
 STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection
 VERSIONS_S = 60.0  # so long the versions of a broker are used before it is asked again
 MOST_VERSIONS = 1_024  # answers of brokers that are kept
@@ -145,10 +148,13 @@ class ClientLogins:
         self._narrow = narrow
         self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
+        settings = self._settings
+        self._budgets = Budgets(settings.failures_per_address, settings.failures_per_user, time.monotonic)
         self._users: Users | None = None
         self._tokens: TokenKeys | None = None
         if self._settings.tokens is not None:
             self._tokens = TokenKeys(self._settings.tokens, cluster.name)
+        self._rules = parse_rules(self._settings.certificates or "")
         self._read_users()
 
     def _read_users(self) -> None:
@@ -171,10 +177,28 @@ class ClientLogins:
     async def authenticate(
         self, link: Link, stream: ClientStream, known: ConnectionFacts, target: tuple[str, int] | None
     ) -> Principal:
-        """Receive the client's login and answer it. Raises ClientRefused, EOFError, OSError, UpstreamError."""
+        """Have the client prove who it is, by its certificate or by SASL.
+
+        Raises ClientRefused, EOFError, OSError, UpstreamError.
+        """
+        name = name_of(known.tls.certificate or "", self._rules) if known.tls is not None else None
+        if name is not None:
+            principal = Principal(name, BY_CERTIFICATE)
+            known.state[STATE] = ClientLogin({}, partial(self._versions, known, target), principal=principal)
+            self._accept(link, known, principal)
+            self._counters.add(Total.CLIENT_LOGINS_OK)
+            return principal
+        if not self._settings.mechanisms:
+            self._counters.add(Total.CLIENT_LOGINS_FAILED)
+            raise ClientRefused(CloseCause.AUTHENTICATION_FAILED, "no certificate that names the client")
+        host = _host(known)
         login = ClientLogin(
-            self._mechanisms(), partial(self._versions, known, target), round(self._settings.session * 1_000)
+            self._mechanisms(host),
+            partial(self._versions, known, target),
+            round(self._settings.session * 1_000),
+            partial(self._budgets.admit_address, host),
         )
+        exchanges: list[tuple[bytes, bytes]] = []
         while login.state is not State.AUTHENTICATED:
             frame = await self._read_frame(stream, login)
             began = time.monotonic()
@@ -185,7 +209,11 @@ class ClientLogins:
                     await stream.write(answer.frame)
                 raise ClientRefused(CloseCause.AUTHENTICATION_FAILED, answer.failure.why)
             await stream.write(answer.frame)
+            exchanges.append((frame, answer.frame))
         assert login.principal is not None
+        if not login.is_raw:
+            mechanism = login.mechanism
+            link.login_exchanges = [(without_secret(frame, mechanism), answer) for frame, answer in exchanges]
         self._accept(link, known, login.principal)
         known.state[STATE] = login
         self._counters.add(Total.CLIENT_LOGINS_OK)
@@ -198,7 +226,7 @@ class ClientLogins:
     async def authenticate_again(self, link: Link, known: ConnectionFacts, frame: bytes) -> Outcome:
         """Answer a request of a re-authentication. If it fails, the connection is closed after the answer."""
         login: ClientLogin = known.state[STATE]
-        login.use_mechanisms(self._mechanisms())
+        login.use_mechanisms(self._mechanisms(_host(known)))
         began = time.monotonic()
         answer = await login.receive(frame)
         if answer.failure is not None:
@@ -213,7 +241,9 @@ class ClientLogins:
 
     def _accept(self, link: Link, known: ConnectionFacts, principal: Principal) -> None:
         """Note who the client is, and when its session ends."""
-        known.principal, known.mechanism = principal.name, principal.mechanism
+        known.principal = principal.name
+        known.mechanism = None if principal.mechanism == BY_CERTIFICATE else principal.mechanism
+        self._budgets.note_success(_host(known), principal.name)
         link.is_authenticated = True
         link.session_ends_at = time.monotonic_ns() + principal.lifetime_ms * NS // 1_000 if principal.lifetime_ms else 0
 
@@ -232,6 +262,7 @@ class ClientLogins:
     async def _fail(self, known: ConnectionFacts, login: ClientLogin, failure: LoginFailed, began: float) -> None:
         """Log and count a failure; return at a fixed time after the client's frame came, whatever took how long."""
         self._counters.add(Total.CLIENT_LOGINS_FAILED)
+        self._budgets.note_failure(_host(known), failure)
         log(
             "warning",
             "a login failed",
@@ -244,15 +275,19 @@ class ClientLogins:
         )
         await asyncio.sleep(max(0.0, began + self._settings.failure_delay - time.monotonic()))
 
-    def _mechanisms(self) -> Mechanisms:
-        """Return what makes a login of each mechanism that is offered."""
+    def _mechanisms(self, address: str) -> Mechanisms:
+        """Return what makes a login of each mechanism that is offered, for a client at *address*."""
+        admit = partial(self._budgets.admit_user, address)
         users, tokens, rules = self._users, self._tokens, self._settings.tokens
         made: dict[str, Callable[[], Mechanism]] = {}
         if tokens is not None and rules is not None:
             made["OAUTHBEARER"] = partial(Bearer, _rules(rules), tokens.current, tokens.refresh, time.time)
         for name in self._settings.mechanisms:
             if users is not None and name != "OAUTHBEARER":
-                made[name] = partial(Plain, users, self._in_thread) if name == "PLAIN" else partial(Scram, users, name)
+                if name == "PLAIN":
+                    made[name] = partial(Plain, users, self._in_thread, admit)
+                else:
+                    made[name] = partial(Scram, users, name, admit)
         return made
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
@@ -296,6 +331,11 @@ class ClientLogins:
             if len(self._answers) > MOST_VERSIONS:
                 self._answers.popitem(last=False)
         return answer
+
+
+def _host(known: ConnectionFacts) -> str:
+    """Return the client's address without its port."""
+    return known.client.rpartition(":")[0]
 
 
 def _rules(tokens: Tokens) -> TokenRules:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from struct import pack
@@ -13,8 +14,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kproxy.authentication.users import User, new_users_file, set_password
-from kproxy.config import Addresses, Authentication
+from kproxy.config import Addresses, Authentication, ListenerTls
 from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.support.certificates import certificates
 from tests.support.links import request
 from tests.support.virtual_clusters import Broker, Front, ask, front
 
@@ -266,4 +268,58 @@ async def test_the_brokers_own_users_are_refused(serving: Serve) -> None:
         reader, writer = await logged_in(proxy)
         await ask(reader, writer, describe)
         assert broker.asked == [(50, 0)]
+        writer.close()
+
+
+async def test_who_guesses_is_refused_unread(serving: Serve) -> None:
+    async with serving(failures_per_address=2) as (_, proxy):
+        for _ in range(2):
+            assert b"Invalid username or password" in await refused(proxy, HANDSHAKE_PLAIN, plain("wrong"))
+        assert b"too many failed logins" in await refused(proxy, HANDSHAKE_PLAIN, plain())
+
+
+def tls_of_a_client(with_certificate: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificates().ca)
+    if with_certificate:
+        context.load_cert_chain(certificates().client.certificate, certificates().client.key)
+    return context
+
+
+async def test_a_certificate_is_a_name_and_without_one_a_client_logs_in(users: str) -> None:
+    """All that follows the login within TLS arrives, although it came with it."""
+    server = certificates().server
+    listener = ListenerTls(
+        certificate=server.certificate, key=server.key, client_ca=certificates().ca, client_auth="requested"
+    )
+    authentication = Authentication(
+        mechanisms=["PLAIN"], users=users, certificates="RULE:^CN=(.*?),.*$/$1/U", failure_delay=DELAY_S
+    )
+    words: dict[str, Any] = {"addresses": FIXED, "listener_tls": listener, "authentication": authentication}
+    async with Broker() as broker, front(broker.address, **words) as proxy:
+        names = []
+        for certificate, sent, before in ((True, HEARTBEAT, 0), (False, HANDSHAKE_PLAIN + plain() + HEARTBEAT, 2)):
+            tls = tls_of_a_client(certificate)
+            reader, writer = await proxy.connect(ssl=tls, server_hostname="broker.test")
+            writer.write(sent)
+            for _ in range(before):
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                await reader.readexactly(size)
+            assert (await reader.readexactly(8))[4:] == pack(">i", 9)
+            [link] = proxy.worker.links
+            names.append((link.facts.principal, link.facts.mechanism))
+            writer.close()
+            await proxy.until(lambda: not proxy.worker.links)
+        assert names == [("ALICE", None), (NAME, "PLAIN")]
+        reader, writer = await proxy.connect(ssl=tls_of_a_client(True), server_hostname="broker.test")
+        assert (await ask(reader, writer, HANDSHAKE_PLAIN))[8:10] == pack(
+            ">h", 34
+        )  # as a broker's listener without SASL
+        writer.close()
+
+
+async def test_who_is_logged_in_is_known_to_filters(serving: Serve) -> None:
+    async with serving() as (_, proxy):
+        _, writer = await logged_in(proxy)
+        [link] = proxy.worker.links
+        assert (link.facts.principal, link.facts.mechanism) == (NAME, "PLAIN")
         writer.close()

@@ -965,9 +965,12 @@ cdef class RequestLane(Lane):
     cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1:
         """Hold a request, cut it through or refuse it, as the plan says."""
         cdef LinkBase link = self.link
+        cdef bint sampled = link.sampled
         self.count_request(row, api_key, api_version, self.left)
+        if link.is_authenticated and (api_key == SASL_HANDSHAKE or api_key == SASL_AUTHENTICATE):
+            sampled = False  # a login at kproxy: the tap, and so a capture, gets no password
         self.opening = link.tap.begin_request(
-            link, self.tap, link.plan, row, link.sampled, api_key, api_version, at, self.left, now
+            link, self.tap, link.plan, row, sampled, api_key, api_version, at, self.left, now
         )
         if row.want_request == WANT_REFUSE:
             return self.refuse_begun(at, REFUSED_VERSION)

@@ -35,10 +35,12 @@ cdef class Link(LinkBase):
     cdef public object node_id  # type: int | None
     cdef public object client_host_slot  # type: int | None  # index in the per-address connection counters
     cdef readonly uint64_t opened_at  # ns, monotonic
+    cdef public list login_exchanges  # type: list[tuple[bytes, bytes]] | None  # of the client's login, before join; see record_login
     cdef int reset_by  # whose side was reset or failed: 1 the client's, 2 the broker's; 0: neither
     cdef public bint broker_first  # the broker closed before the client
 
     cdef int enter(self, int life) except -1
+    cdef int record_login(self) except -1
     cdef int go_on_after(self, int why) except -1
     cdef int half_close(self, Lane lane) except -1
     cdef int on_eof(self, Lane lane) except -1

@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from posix.unistd cimport close as close_fd
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
-from kproxy.protocol.wire cimport be32
+from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, OWN_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.forwarding.lane cimport (
     BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_LOGIN, BY_MUTE, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
@@ -138,6 +138,7 @@ cdef class Link(LinkBase):
         requests.lane, responses.lane = self.requests, self.responses
         self.requests.link = self.responses.link = self
         self.last_at = self.requests.progress_at = self.responses.progress_at = monotonic_ns()
+        self.record_login()
         if self.draining:
             self.enter(DRAINING)
             self.settle()
@@ -147,6 +148,32 @@ cdef class Link(LinkBase):
         else:
             requests.start_reading()
         responses.start_reading()
+
+    cdef int record_login(self) except -1:
+        """Give the tap what the client and kproxy said to each other before the link was joined (``login_exchanges``)."""
+        cdef const uint8_t *at
+        cdef Py_ssize_t size
+        cdef int api_key
+        cdef int api_version
+        cdef uint32_t opening
+        for request, response in self.login_exchanges or ():
+            at = <const uint8_t *>PyBytes_AS_STRING(request)
+            size = PyBytes_GET_SIZE(request)
+            api_key = <int16_t>be16(at + 4)
+            api_version = <int16_t>be16(at + 6)
+            self.requests.tap.begin_chunk(at, at + size, 0, self.last_at)
+            opening = self.tap.begin_request(
+                self, self.requests.tap, self.plan, self.plan.row(api_key, api_version), self.sampled, api_key, api_version, at, size,
+                self.last_at,
+            )
+            self.requests.tap.take(at, size, self.last_at)
+            self.requests.tap.end_chunk(self.last_at, self.last_at)
+            self.tap.write_made_response(
+                self.requests.tap, self.responses.tap, opening, <const uint8_t *>PyBytes_AS_STRING(response),
+                PyBytes_GET_SIZE(response), self.last_at,
+            )
+        self.login_exchanges = None
+        return 0
 
     cdef int enter(self, int life) except -1:
         """Change the state of the life; raises RuntimeError for a transition that is not among LIFE_TRANSITIONS."""
