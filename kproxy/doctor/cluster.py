@@ -5,16 +5,21 @@ certificate that clients are shown.
 """
 
 import asyncio
+import dataclasses
 import socket
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kproxy.config import Cluster, Config
+from kproxy.config import Cluster, Config, Login
 from kproxy.config.checks import broker_ports, first_broker_port, parse_node_ids
 from kproxy.doctor.broker import Broker, ask_broker, certificate_names, is_for
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
 from kproxy.login.client_settings import MECHANISMS, Credentials
+from kproxy.login.identities import Identities
+from kproxy.login.log_in import LoginRefused
+from kproxy.login.tokens import end_of
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, parse_ip, split_address
 from kproxy.proxy.brokers import AdvertisedAddresses
@@ -47,6 +52,10 @@ async def examine_cluster(
             "set bootstrap to the address of a broker",
         )
     others = [split_address(address) for address in cluster.bootstrap if address not in looping]
+    if cluster.login is not None:
+        login, finding = await _own_login(cluster, cluster.login)
+        if finding is not None:
+            yield finding
     brokers = await _ask_brokers(cluster, others, patience, questions=True, login=login)
     for broker in brokers:
         yield _answer(cluster, broker)
@@ -184,12 +193,40 @@ def examine_access(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
     if broker.wants_login:
         yield _passwords(cluster, broker)
         yield from _login(cluster, broker)
+    elif cluster.login is not None:
+        what = "login is set, and the brokers want none: they refuse it (ILLEGAL_SASL_STATE)"
+        yield problem(f"{cluster.name}: login", what, "leave login out, or connect to a listener with SASL")
     if broker.logged_in or not broker.wants_login:
         yield _clock(cluster, broker)
 
 
+async def _own_login(cluster: Cluster, login: Login) -> tuple[Credentials | None, Finding | None]:
+    """Return what kproxy logs in to brokers with, and what is to be said of it before it is tried."""
+    subject = f"{cluster.name}: credentials"
+    try:
+        identities = Identities(login, time.time)
+        if not identities.has_own:
+            return None, note(subject, "not tried: kproxy logs in for each client, by its name")
+        credentials = identities.known(None)
+        if credentials is None:
+            credentials = await asyncio.to_thread(identities.fetch)
+    except LoginRefused as error:
+        return None, problem(subject, str(error), error.advice)
+    credentials = dataclasses.replace(credentials, needs_tls=False)  # checks.py says what may be sent without TLS
+    ends_at = end_of(credentials.password) if credentials.mechanism == "OAUTHBEARER" else None
+    if ends_at is None:
+        return credentials, None
+    left = ends_at - time.time()
+    if left <= 0:
+        what = f"the token ended {_duration(-left)} ago"
+        return credentials, problem(subject, what, "put a new one where login.password says, before each ends")
+    return credentials, good(subject, f"the token ends in {_duration(left)}")
+
+
 def _passwords(cluster: Cluster, broker: Broker) -> Finding:
     subject = f"{cluster.name}: login"
+    if cluster.login is not None:
+        return good(subject, f"kproxy logs in, by {cluster.login.mechanism} ({', '.join(broker.mechanisms)})")
     clear = [one for one in broker.mechanisms if one in IN_THE_CLEAR]
     if clear and cluster.broker_tls is None:
         what = f"{' and '.join(clear)} without TLS towards the brokers: passwords cross the network in the clear"
@@ -202,10 +239,12 @@ def _passwords(cluster: Cluster, broker: Broker) -> Finding:
 
 def _login(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
     """Report whether the given login works; without a login, what could not be examined."""
+    subject = f"{cluster.name}: {'the login that was given' if cluster.login is None else 'the login of kproxy'}"
     if broker.login_failure is not None:
-        yield problem(f"{cluster.name}: the login that was given", *broker.login_failure)
+        yield problem(subject, *broker.login_failure)
     if broker.logged_in and broker.login_failure is None:
-        yield good(f"{cluster.name}: the login that was given", "is accepted")
+        yield good(subject, "is accepted")
+    if (broker.logged_in and broker.login_failure is None) or cluster.login is not None:
         return
     what = "not examined, as brokers tell them only after a login: the addresses that they advertise, and their clock"
     usable = [one for one in MECHANISMS if one in broker.mechanisms]

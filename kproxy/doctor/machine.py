@@ -53,7 +53,7 @@ def examine_machine(config: Config, *, running: bool) -> Iterator[Finding]:
     if not running:
         yield from _ports(config)
     for cluster in config.clusters:
-        yield from _listener_certificate(cluster)
+        yield from _own_certificates(cluster)
     yield from _clock()
 
 
@@ -137,15 +137,14 @@ def _ports(config: Config) -> Iterator[Finding]:
         yield good("ports", "all addresses to listen on are free")
 
 
-def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
-    if cluster.listener_tls is None:
-        return
-    subject = f"{cluster.name}: certificate for clients"
-    encoded = Path(cluster.listener_tls.certificate).read_bytes()
-    for words in date_problems(encoded, datetime.datetime.now(datetime.UTC)):
-        yield (warning if words.startswith("expires") else problem)(
-            subject, f"{cluster.listener_tls.certificate} {words}", "renew it"
-        )
+def _own_certificates(cluster: Cluster) -> Iterator[Finding]:
+    """Check when the certificates end that kproxy shows clients and brokers."""
+    for side, tls in (("clients", cluster.listener_tls), ("brokers", cluster.broker_tls)):
+        file = None if tls is None else tls.certificate
+        if file is not None:
+            for words in date_problems(Path(file).read_bytes(), datetime.datetime.now(datetime.UTC)):
+                subject = f"{cluster.name}: certificate for {side}"
+                yield (warning if words.startswith("expires") else problem)(subject, f"{file} {words}", "renew it")
 
 
 class _Timex(ctypes.Structure):

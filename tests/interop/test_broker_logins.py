@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
+from tests.support.kafka.fixtures import started
+from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.proxies import Proxy, cluster
 
 pytestmark = pytest.mark.slow
@@ -60,3 +63,44 @@ def test_records_of_clients_without_sasl(
             assert secret not in proxy.log.read_text() + proxy.get("/config")[1] + proxy.get("/metrics")[1]
     finally:
         proxy.close()
+
+
+def test_short_sessions_under_load_while_the_password_changes(kafka: None, tmp_path: Path) -> None:
+    """Sessions of two seconds (KIP-368), an idempotent producer, and every secret rotated: no record is lost or there twice."""
+    extra = {"connections.max.reauth.ms": "2000"}
+    (tmp_path / "kafka").mkdir()
+    brokers = started(tmp_path / "kafka", NEWEST, secure=True, extra=extra)
+    proxy = through(brokers, tmp_path, "SCRAM-SHA-256")
+    try:
+        topic = brokers.topic("sessions", 2)
+        failed: list[object] = []
+        producer = Producer({"bootstrap.servers": proxy.bootstrap(), "enable.idempotence": True, "linger.ms": 2})
+        sent = 0
+        until = time.monotonic() + 12
+        rotated_at = time.monotonic() + 4
+        while time.monotonic() < until:
+            producer.produce(
+                topic,
+                str(sent),
+                partition=sent % 2,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+            sent += 1
+            producer.poll(0.001)
+            if rotated_at and time.monotonic() > rotated_at:
+                rotated_at = 0
+                change = "SCRAM-SHA-256=[password=another-secret]"
+                words = f"--alter --entity-type users --entity-name {USER} --add-config {change}".split()
+                run_tool(NEWEST, "kafka.admin.ConfigCommand", "--bootstrap-server", brokers.open, *words)
+                (tmp_path / "password").write_text("another-secret")
+        assert producer.flush(30) == 0 and failed == []
+        consumer = Consumer({"bootstrap.servers": brokers.open, "group.id": "all", "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic])
+        values = Counter(message.value() for message in iter(lambda: consumer.poll(3), None) if not message.error())
+        consumer.close()
+        assert values == Counter(str(number).encode() for number in range(sent))
+        assert proxy.count("kproxy_broker_logins_total") > 8
+        assert "another-secret" not in proxy.log.read_text()
+    finally:
+        proxy.close()
+        brokers.close()

@@ -188,3 +188,23 @@ def test_name_servers_are_gone(require: Require, tmp_path: Path, server: str) ->
     assert status == FOUND, said
     assert "kafka.example.com" in said
     assert "name server" in said, said
+
+
+def test_the_login_that_is_configured(single: Cluster, tmp_path: Path) -> None:
+    """At which step it fails: the place of the password, the mechanism, the brokers' answer, no login wanted."""
+    (tmp_path / "right").write_text(PASSWORD)
+    (tmp_path / "wrong").write_text("canary-secret")
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for listener, mechanism, file in (
+        ("SASL", "SCRAM-SHA-512", "right"),
+        ("SASL", "SCRAM-SHA-512", "wrong"),
+        ("PLAIN", "SCRAM-SHA-512", "right"),
+    ):
+        login = {"mechanism": mechanism, "username": USER, "password": f"file:{tmp_path / file}"}
+        said[listener, mechanism, file] = problems(found_before(single, tmp_path, listener, cluster_login=login))
+    right, wrong, unwanted = said.values()
+    assert right == []
+    [refused] = wrong
+    assert f"the login of kproxy: the broker refuses the login of {USER} by SCRAM-SHA-512: SASL_AUTH" in refused
+    assert "canary-secret" not in refused
+    assert any("the brokers want none" in one for one in unwanted)
