@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kproxy.authentication.mechanisms import LoginFailed, Mechanism
 from kproxy.authentication.principal import Principal
 from kproxy.errors import DecodeError
+from kproxy.filters.narrow_api_versions import is_known
 from kproxy.protocol import (
     ApiKey,
     RequestHeader,
@@ -26,9 +27,8 @@ from kproxy.protocol.structs import struct_types
 
 MOST_FRAMES = 32  # frames of a client until it is authenticated: ApiVersions twice, a handshake, and a few tokens
 LONGEST_ASKED = 60  # characters of a mechanism in the log
-Versions: TypeAlias = Callable[
-    [RequestHeader, bytes], Awaitable[bytes]
-]  # of ApiVersions: header, frame -> response frame
+# Answers ApiVersions: header, body (None: of a version that is not known) -> response frame
+Versions: TypeAlias = Callable[[RequestHeader, Any], Awaitable[bytes]]
 Mechanisms: TypeAlias = Mapping[str, Callable[[], Mechanism]]
 
 
@@ -113,7 +113,8 @@ class ClientLogin:
         """Answer with the versions of the broker: once, as brokers do, and again only if the client has to ask in another one."""
         if self.state is not State.REQUIRING_HANDSHAKE or self._has_versions:
             raise LoginFailed("ApiVersions in the midst of a login")
-        answer = await self._versions(header, frame)
+        known = is_known(header.api_key, header.api_version)
+        answer = await self._versions(header, _body(header, frame) if known else None)
         error = answer[
             SIZE_FIELD + 4 : SIZE_FIELD + 6
         ]  # after the correlation id: these responses have no tags (KIP-511)

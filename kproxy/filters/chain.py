@@ -322,11 +322,12 @@ class Chain:
             return
         if token is None:
             accept(connection)
-            self._tell_of_login(connection, True)
+            self.note_login(connection, True)
         elif note_token(connection, token):
-            self._tell_of_login(connection, False)
+            self.note_login(connection, False)
 
-    def _tell_of_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+    def note_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+        """Tell the filters that a client begins to log in without requests that they see, or that it has been accepted."""
         for filter_ in self.filters:
             try:
                 filter_.on_raw_login(connection, is_accepted)

@@ -32,9 +32,9 @@ from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
 from kproxy.config import Authentication, Cluster, Tokens
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
-from kproxy.filters.narrow_api_versions import is_known, refused_version
+from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
-from kproxy.protocol import ApiKey, Direction, RequestHeader, request_message
+from kproxy.protocol import ApiKey, Direction, RequestHeader
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.proxy.broker_client import explain_foreign_protocol
 from kproxy.proxy.forwarding.link import Link
@@ -57,6 +57,7 @@ SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
 LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTICATE))
 
 AskVersions = Callable[[tuple[str, int] | None, int], Awaitable[bytes]]  # target, version -> body of the response
+NoteLogin = Callable[[ConnectionFacts, bool], None]
 Narrow = Callable[[ConnectionFacts, RequestFacts, bytes], Outcome | Awaitable[Outcome]]
 
 
@@ -129,6 +130,7 @@ class ClientLogins:
         counters: of the worker.
         ask_versions: asks a broker for its versions; target None: any bootstrap broker.
         narrow: runs a response through the filters.
+        note_login: tells the filters that a client logs in, or is accepted.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class ClientLogins:
         counters: Counters,
         ask_versions: AskVersions,
         narrow: Narrow,
+        note_login: NoteLogin,
     ) -> None:
         assert cluster.authentication is not None
         self._settings: Authentication = cluster.authentication
@@ -146,6 +149,7 @@ class ClientLogins:
         self._counters = counters
         self._ask_versions = ask_versions
         self._narrow = narrow
+        self._note_login = note_login
         self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
         settings = self._settings
@@ -198,6 +202,7 @@ class ClientLogins:
             round(self._settings.session * 1_000),
             partial(self._budgets.admit_address, host),
         )
+        self._note_login(known, False)
         exchanges: list[tuple[bytes, bytes]] = []
         while login.state is not State.AUTHENTICATED:
             frame = await self._read_frame(stream, login)
@@ -216,6 +221,7 @@ class ClientLogins:
             link.login_exchanges = [(without_secret(frame, mechanism), answer) for frame, answer in exchanges]
         self._accept(link, known, login.principal)
         known.state[STATE] = login
+        self._note_login(known, True)
         self._counters.add(Total.CLIENT_LOGINS_OK)
         return login.principal
 
@@ -298,19 +304,15 @@ class ClientLogins:
     # ApiVersions
 
     async def _versions(
-        self, known: ConnectionFacts, target: tuple[str, int] | None, header: RequestHeader, frame: bytes
+        self, known: ConnectionFacts, target: tuple[str, int] | None, header: RequestHeader, body: Any
     ) -> bytes:
         """Return the response to ApiVersions, as the client would get it behind the filters."""
         version = header.api_version
         empty = pack(">ii", 4, header.correlation_id)
-        if not is_known(ApiKey.API_VERSIONS, version):
+        if body is None:
             return refused_version(empty)
-        message = request_message(ApiKey.API_VERSIONS)
-        assert message is not None
-        body = message.decode(version, frame[SIZE_FIELD + header.size :])
         if version >= SOFTWARE_FROM:
-            asked: Any = body
-            known.software = asked.client_software_name[:LONGEST_NAME], asked.client_software_version[:LONGEST_NAME]
+            known.software = body.client_software_name[:LONGEST_NAME], body.client_software_version[:LONGEST_NAME]
         answer = await self._versions_of(target, version)
         whole = pack(">ii", 4 + len(answer), header.correlation_id) + answer
         outcome = self._narrow(known, RequestFacts(ApiKey.API_VERSIONS, version, header.correlation_id), whole)

@@ -24,7 +24,7 @@ from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
 from kproxy.proxy.broker_client import ask_versions
 from kproxy.proxy.brokers import BrokerTable, Reachability
-from kproxy.proxy.client_logins import ClientLogins, ClientRefused, ClientStream, Narrow
+from kproxy.proxy.client_logins import ClientLogins, ClientRefused, ClientStream, Narrow, NoteLogin
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.tls_side import TlsSide
@@ -101,7 +101,7 @@ class LinkOpener:
         brokers: the addresses of the brokers.
         reachability: notes whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
-        narrow: runs the response to a client's ApiVersions through the filters.
+        narrow, note_login: as in ClientLogins.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class LinkOpener:
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
         narrow: Narrow,
+        note_login: NoteLogin,
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls: Contexts | None = None
@@ -124,7 +125,7 @@ class LinkOpener:
         self.logins: ClientLogins | None = None
         if cluster.authentication is not None:
             largest = config.limits.unauthenticated_frame_size
-            self.logins = ClientLogins(cluster, largest, counters, self._ask_versions, narrow)
+            self.logins = ClientLogins(cluster, largest, counters, self._ask_versions, narrow, note_login)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability

@@ -138,7 +138,14 @@ class VirtualCluster:
         breakpoints = self._make_breakpoints(config)
         chain = self._load_chain(cluster, config, reload_filters, breakpoints)
         opener = LinkOpener(
-            cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of, self._narrow
+            cluster,
+            config,
+            self.worker.counters,
+            self.brokers,
+            self.reachability,
+            self.facts_of,
+            self._narrow,
+            self._note_login,
         )
         before = self._filters.chain
         self._login = None if cluster.login is None else BrokerLogin(cluster.login, config.timeouts)
@@ -184,6 +191,10 @@ class VirtualCluster:
     def _narrow(self, known: ConnectionFacts, request: RequestFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
         """Run a response of kproxy's own through the filters."""
         return self._filters.chain.on_response(known, request, frame)
+
+    def _note_login(self, known: ConnectionFacts, is_accepted: bool) -> None:
+        """Tell the filters that a client logs in to kproxy."""
+        self._filters.chain.note_login(known, is_accepted)
 
     def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
         """Return the filter that stops messages, if the configuration allows edits."""

@@ -1,15 +1,22 @@
 """Each request in each state of a client's login, by the table in the docstring of kproxy.authentication."""
 
 import asyncio
+import random
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from struct import pack
 from typing import Any
 
 import pytest
 
 from kproxy.authentication import Principal
-from kproxy.authentication.mechanisms import LoginFailed, Step
+from kproxy.authentication.mechanisms import LoginFailed, Scram, Step
+from kproxy.authentication.scram import WrongToken
 from kproxy.authentication.states import Answer, ClientLogin, State
+from kproxy.authentication.users import User, Users, new_users_file, set_password, write_users_file
+from kproxy.login.client_settings import Credentials
+from kproxy.login.log_in import Scram as ClientScram
 from kproxy.protocol import RequestHeader
 from tests.support.links import request
 
@@ -37,7 +44,7 @@ class Doubling:
         return Step(b"welcome", Principal(token.decode(), "DOUBLING", lifetime_ms=5_000))
 
 
-async def versions(header: RequestHeader, frame: bytes) -> bytes:
+async def versions(header: RequestHeader, body: object) -> bytes:
     error = 0 if header.api_version < 4 else 35
     return pack(">iihi", 10, header.correlation_id, error, 0)
 
@@ -176,3 +183,49 @@ def test_two_logins_share_nothing() -> None:
     one = ClientLogin({"DOUBLING": make}, versions)
     after([*BY_STEPS[AUTHENTICATED], handshake(), authenticate(b"one")], one)
     assert [each.tokens for each in made] == [[b"one", b"alice"], [b"one"]]
+
+
+def test_mutated_logins_get_nobody_in_and_raise_nothing(tmp_path: Path) -> None:
+    """Bytes changed, removed, added and cut, in each frame of a SCRAM login that is right without them."""
+    chance = random.Random(26)
+    file = new_users_file()
+    file.users["alice"] = User()
+    set_password(file.users["alice"], ["SCRAM-SHA-256"], "pencil", 4_096)
+    write_users_file(tmp_path / "users.json", file)
+    users = Users(tmp_path / "users.json")
+    make = partial(Scram, users, "SCRAM-SHA-256", lambda name: None)
+    admitted = 0
+    for number in range(200):
+        client = ClientScram(Credentials("SCRAM-SHA-256", "alice", "pencil"), "c" * 20)
+        one = ClientLogin({"SCRAM-SHA-256": make}, versions)
+        answer = Answer(b"")
+        for step in range(4):
+            frame = frame_of(step, client, answer)
+            body = mutated(frame[4:], chance) if step == number % 4 else frame[4:]
+            answer = asyncio.run(one.receive(pack(">i", len(body)) + body))
+            if answer.failure is not None or error_of(answer) or (step == 2 and b"r=" not in answer.frame):
+                break
+        admitted += one.state is AUTHENTICATED
+        assert one.state is not AUTHENTICATED or one.principal == Principal("alice", "SCRAM-SHA-256")
+    assert 0 < admitted < 50  # what was changed did not matter: an id, a client's nonce
+
+
+def frame_of(step: int, client: ClientScram, answer: Answer) -> bytes:
+    """The client's next frame of a login."""
+    if step < 2:
+        return (ASK_VERSIONS, handshake(mechanism="SCRAM-SHA-256"))[step]
+    try:
+        return authenticate(client.first() if step == 2 else client.final(answer.frame[16:-8]))
+    except WrongToken:  # the client's nonce was changed on the way
+        return authenticate(b"c=biws")
+
+
+def mutated(frame: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(frame))
+    some = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 5)))
+    changes = (
+        frame[:at] + some + frame[at + len(some) :],
+        frame[:at] + frame[at + 1 :],
+        frame[:at] + some + frame[at:],
+    )
+    return chance.choice((*changes, frame[:at]))

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from struct import pack
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -14,7 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kproxy.authentication.users import User, new_users_file, set_password
-from kproxy.config import Addresses, Authentication, ListenerTls
+from kproxy.config import Addresses, Authentication, FilterUse, ListenerTls
+from kproxy.filters.contract import ConnectionFacts, Filter
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates
 from tests.support.links import request
@@ -48,10 +50,11 @@ Serve = Callable[..., contextlib.AbstractAsyncContextManager[tuple[Broker, Front
 @pytest.fixture
 def serving(users: str) -> Serve:
     @contextlib.asynccontextmanager
-    async def serve(**words: Any) -> AsyncIterator[tuple[Broker, Front]]:
+    async def serve(filters: Sequence[FilterUse] = (), **words: Any) -> AsyncIterator[tuple[Broker, Front]]:
         settings = {"mechanisms": MECHANISMS, "users": users, "plain_without_tls": True, "failure_delay": DELAY_S}
         authentication = Authentication(**settings | words)
-        async with Broker() as broker, front(broker.address, addresses=FIXED, authentication=authentication) as proxy:
+        cluster: dict[str, Any] = {"addresses": FIXED, "authentication": authentication, "filters": list(filters)}
+        async with Broker() as broker, front(broker.address, **cluster) as proxy:
             broker.brokers = [(0, "127.0.0.1", proxy.port)]
             yield broker, proxy
 
@@ -317,9 +320,21 @@ async def test_a_certificate_is_a_name_and_without_one_a_client_logs_in(users: s
         writer.close()
 
 
+class Noting(Filter):
+    """Notes logins, and who is known then."""
+
+    logins: ClassVar[list[tuple[bool, str | None]]] = []
+
+    def on_raw_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+        self.logins.append((is_accepted, connection.principal))
+
+
 async def test_who_is_logged_in_is_known_to_filters(serving: Serve) -> None:
-    async with serving() as (_, proxy):
+    Noting.logins.clear()
+    async with serving(filters=[FilterUse(use="tests.proxy.test_client_logins:Noting")]) as (_, proxy):
         _, writer = await logged_in(proxy)
         [link] = proxy.worker.links
         assert (link.facts.principal, link.facts.mechanism) == (NAME, "PLAIN")
         writer.close()
+        await refused(proxy, HANDSHAKE_PLAIN, plain("wrong"))
+    assert sys.modules["tests.proxy.test_client_logins"].Noting.logins == [(False, None), (True, NAME), (False, None)]
