@@ -9,6 +9,7 @@ The way of a value, from its bytes to what people and programs see:
     formats.py    compile_schema: the schema as something that reads payloads to JSON values
     avro.py, protobuf.py, json_schema.py   the three formats; each imports its library when a first schema needs it
     avro_walk.pyx  AvroWalk: whether payloads of Avro fit their schema, and values in them hidden, without objects
+    logical.py    Avro's logical types; readable.pyx: bytes and NaN as JSON has them
     viewer.py     SchemaViewer: all of it as a content viewer (kproxy.protocol.embedded); make_viewers: the one place where
                   viewers are made, for decode, the decoded log, the page and ``kproxy.read``
     settings.py   SchemaSources: what a person names, as plain values

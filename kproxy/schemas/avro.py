@@ -1,8 +1,8 @@
 """Avro (1.12), by fastavro: values with their logical types, as JSON has them.
 
-fastavro's compiled reader keeps no count of how deep it is: 10,000 levels of a type that contains itself, a byte each, end the
-process. Types that contain themselves are read by its reader in Python, which raises RecursionError. Neither counts items that
-take no bytes, so arrays of such items are refused.
+fastavro's compiled reader keeps no count of how deep it is: 8,000 levels of a type that contains itself, a byte each, end the
+process. Payloads of such types are walked first, which has a limit. It does not count items that take no bytes, either, so arrays
+of such items are refused.
 """
 
 import io
@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.schemas.avro_walk import AvroWalk
-from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, readable, require
+from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, require
+from kproxy.schemas.logical import logical_type, register, renamed
+from kproxy.schemas.readable import readable
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
@@ -34,18 +36,20 @@ class AvroSchema(Compiled):
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         fastavro = require("fastavro")
+        register(fastavro.read.LOGICAL_READERS)
         named: dict[str, Any] = {}
         try:
             for other in references.values():
-                fastavro.parse_schema(json.loads(other), named_schemas=named)
-            self._schema = fastavro.parse_schema(json.loads(text), named_schemas=named)
+                fastavro.parse_schema(renamed(json.loads(other)), named_schemas=named)
+            self._schema = fastavro.parse_schema(renamed(json.loads(text)), named_schemas=named)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SchemaError(f"not an Avro schema: {error}") from error
         except Exception as error:  # of fastavro: UnknownType, SchemaParseException
             raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
         shape = _Shape(named)
         shape.smallest(self._schema, ())
-        self._read = _reader(is_recursive=shape.is_recursive)
+        self._is_recursive = shape.is_recursive
+        self._read = fastavro.schemaless_reader
         self._named = named
         self.walk = AvroWalk(Plan(named).of(self._schema))
 
@@ -60,9 +64,11 @@ class AvroSchema(Compiled):
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
+        if self._is_recursive and not self.walk.fits(payload):
+            raise PayloadError("the payload does not fit the schema, or is too deep")
         stream = io.BytesIO(payload)
         try:
-            value = self._read(stream, self._schema)
+            value = readable(self._read(stream, self._schema, None))
         except (
             EOFError,
             RecursionError,
@@ -76,7 +82,7 @@ class AvroSchema(Compiled):
             raise PayloadError(f"the payload does not fit the schema: {ENDS if _is_end(error) else error}") from error
         if left := len(payload) - stream.tell():
             raise PayloadError(f"{left} bytes after the value")
-        return readable(value)
+        return value
 
     def kinds(self) -> dict[str, str]:
         """See Compiled."""
@@ -91,20 +97,11 @@ def _kind(schema: Any) -> str | None:
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         return _kind(others[0]) if len(others) == 1 else None
-    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    logical = logical_type(schema) if isinstance(schema, dict) else None
     if logical == "decimal":
         precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
         return f"DECIMAL({precision}, {scale})" if 0 <= scale <= precision <= MOST_DIGITS else None
     return SQL_TYPES.get(str(logical))
-
-
-def _reader(*, is_recursive: bool) -> Callable[[io.BytesIO, Any], object]:
-    if is_recursive:
-        from fastavro._read_py import schemaless_reader as in_python  # noqa: PLC0415
-
-        return lambda stream, schema: in_python(stream, schema, None)
-    fastavro = require("fastavro")
-    return lambda stream, schema: fastavro.schemaless_reader(stream, schema, None)
 
 
 def _is_end(error: Exception) -> bool:

@@ -1,10 +1,7 @@
 """The formats of schemas: what compiles a schema of each type to something that reads payloads."""
 
-import base64
-import datetime
-import math
+import functools
 from collections.abc import Mapping
-from decimal import Decimal
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Protocol
@@ -75,34 +72,13 @@ def compile_schema(schema_type: str, text: str, references: Mapping[str, str]) -
     return compiled
 
 
+@functools.cache
 def require(module: str) -> Any:
     """Import a library of the extra. Raises UsageError with how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         raise UsageError(f"schemas need {module.partition('.')[0]}: {EXTRA}") from error
-
-
-def readable(value: Any) -> Any:
-    """Return a value as JSON has it: times in ISO 8601, decimals and UUIDs as text, bytes in base64."""
-    match value:
-        case dict():
-            shown: Any = {str(name): readable(inner) for name, inner in value.items()}
-        case list() | tuple():
-            shown = [readable(inner) for inner in value]
-        case float():
-            shown = value if math.isfinite(value) else str(value)
-        case None | str() | int():
-            shown = value
-        case bytes() | bytearray():
-            shown = base64.b64encode(value).decode()
-        case datetime.datetime() | datetime.date() | datetime.time():
-            shown = value.isoformat().replace("+00:00", "Z")
-        case Decimal():
-            shown = format(value, "f")
-        case _:
-            shown = str(value)  # UUID
-    return shown
 
 
 def any_of(steps: Mapping[Any, int], every: int | None) -> int | None:

@@ -14,7 +14,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, readable, require
+from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, require
+from kproxy.schemas.readable import readable
 
 COMPILE_S = 10
 MOST_MEMORY = 1 << 30
@@ -34,7 +35,7 @@ class ProtobufSchema(Compiled):
         try:
             for name in TopologicalSorter({name: file.dependency for name, file in files.items()}).static_order():
                 pool.Add(files[name])
-            self._file = pool.FindFileByName(FILE)
+            self.file = pool.FindFileByName(FILE)
         except (TypeError, KeyError, CycleError) as error:
             raise SchemaError(f"not a schema of Protobuf: {error}") from error
         self._tree = files[FILE].message_type
@@ -80,7 +81,7 @@ class ProtobufSchema(Compiled):
             if not 0 <= index < len(nested):
                 raise PayloadError(f"the schema has no message {list(indexes)}")
             name = nested[index].name
-            found = self._file.message_types_by_name[name] if found is None else found.nested_types_by_name[name]
+            found = self.file.message_types_by_name[name] if found is None else found.nested_types_by_name[name]
             nested = nested[index].nested_type
         return found
 

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.protocol.embedded import Content
-from kproxy.schemas.formats import SchemaError, compile_schema
+from kproxy.schemas.formats import PayloadError, SchemaError, compile_schema
 from kproxy.schemas.registry import FAULTS_ALLOWED, MOST_ANSWER, Registry
 from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
@@ -60,6 +60,20 @@ def test_a_type_that_contains_itself_does_not_end_the_process() -> None:
     assert compiled.read(b"\x02\x02\x00") == {"next": {"next": {"next": None}}}
     with pytest.raises(SchemaError, match="does not fit"):
         compiled.read(b"\x02" * 1_000_000 + b"\x00")
+    with pytest.raises(SchemaError, match="does not fit"):  # no value of it is finite, and no level takes a byte
+        compile_schema("AVRO", CHAIN.replace('["null", "R"]', '"R"'), {}).read(b"\x02")
+
+
+def test_large_decimals_and_times_beyond_the_calendar() -> None:
+    decimal = compile_schema("AVRO", '{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}', {})
+    assert decimal.read(b"\x04\xff\x85") == "-1.23"  # -123, two digits of it behind the point
+    with pytest.raises(PayloadError, match="a decimal of 8,192 bytes"):  # a megabyte took minutes
+        decimal.read(b"\x80\x80\x01" + b"\x7f" * 8_192)
+    digits = '{"type": "bytes", "logicalType": "decimal", "precision": 1000000000, "scale": 1000000000}'
+    assert compile_schema("AVRO", digits, {}).read(b"\x02\x05") == "BQ=="  # not a number of a gigabyte
+    moment = compile_schema("AVRO", '{"type": "long", "logicalType": "timestamp-millis"}', {})
+    assert moment.read(b"\xfe" + b"\xff" * 8 + b"\x01") == 2**63 - 1  # Long.MAX_VALUE, as Java writes "never"
+    assert moment.read(b"\x02") == "1970-01-01T00:00:00.001000Z"
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,11 @@ def record_columns(
     of_field = field.direction, field.topic, field.topic_id, field.partition
     same: tuple[Any, ...] = (connection_id, broker, exchange, *of_field)
     columns = [_repeated(value, schema.field(number).type, count) for number, value in enumerate(same)]
-    columns += [
-        records["offset"],
-        _times(records["timestamp"]),
-        records["key"].cast(pa.binary()),
-        _values(records["value"].cast(pa.binary()), field),
-        _headers(records["headers"], schema.field("headers").type),
-    ]
-    for part in ("key", "value"):
-        columns += _described(records, part, field.topic, viewers)
+    keys, values = (records[part].cast(pa.binary()) for part in ("key", "value"))
+    headers = _headers(records["headers"], schema.field("headers").type)
+    columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
+    for part, data in (("key", keys), ("value", values)):
+        columns += _described(data, headers, Content(field.topic, part), viewers)
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -79,39 +75,40 @@ NOTHING: Described = (None, None, None, None, None, None)
 
 
 def _described(
-    records: "pyarrow.RecordBatch", part: str, topic: str | None, viewers: "Viewers | None"
+    data: "pyarrow.Array", headers: "pyarrow.Array", content: Content, viewers: "Viewers | None"
 ) -> "list[pyarrow.Array]":
-    """Return the columns of the key or value by its schema: JSON, id, subject, version, whether it fits, problem."""
+    """Return the columns of keys or values by their schemas: JSON, id, subject, version, whether it fits, problem."""
     import pyarrow as pa  # noqa: PLC0415
 
     kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.bool_(), pa.string())
-    rows = [] if viewers is None or topic in INTERNAL_TOPICS else _worth_viewing(records, part, topic, viewers)
+    is_viewed = viewers is not None and content.topic not in INTERNAL_TOPICS
+    rows = _worth_viewing(data, headers, content, viewers) if viewers is not None and is_viewed else []
     if viewers is None or not rows:
-        return [pa.nulls(records.num_rows, kind) for kind in kinds]
-    shown: list[Described] = [NOTHING] * records.num_rows
-    data, headers, size = records[part].cast(pa.binary()), records["headers"], 0
+        return [pa.nulls(len(data), kind) for kind in kinds]
+    shown: list[Described] = [NOTHING] * len(data)
+    size = 0
     for row in rows:
         if size > MOST_JSON:
             shown[row] = (*NOTHING[:5], TOO_MUCH)
             continue
         named = [(_name(pair["key"]), pair["value"]) for pair in headers[row].as_py()] if len(headers.values) else ()
-        view = viewers.view(data[row].as_py(), Content(topic, part, named))
+        view = viewers.view(data[row].as_py(), Content(content.topic, content.part, named))
         shown[row] = _columns_of(view or {})
         size += len(shown[row][0] or "")
     return [pa.array(values, kind) for values, kind in zip(zip(*shown, strict=True), kinds, strict=True)]
 
 
-def _worth_viewing(records: "pyarrow.RecordBatch", part: str, topic: str | None, viewers: "Viewers") -> list[int]:
-    """Return the rows whose key or value may have a schema or be JSON. No bytes are copied to find them."""
+def _worth_viewing(data: "pyarrow.Array", headers: "pyarrow.Array", content: Content, viewers: "Viewers") -> list[int]:
+    """Return the rows whose key or value may have a schema or be JSON, mostly by its first byte."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    data = records[part].cast(pa.binary())
-    some = pc.is_valid(data)
-    headers = {name.lower() for name in pc.unique(records["headers"].values.field("key").cast(pa.binary())).to_pylist()}
-    is_any = (topic, part) in SchemaViewer.of(viewers).schemas.chosen or not headers.isdisjoint(schema_headers(part))
-    if not is_any:
-        some = pc.and_(some, pc.is_in(pc.binary_slice(data, 0, 1), pa.array(BEGINNINGS, pa.binary())))
+    names = {name.lower() for name in pc.unique(headers.values.field("key")).to_pylist()} if len(headers.values) else ()
+    chosen = SchemaViewer.of(viewers).schemas.chosen
+    if (content.topic, content.part) in chosen or any(name in names for name in schema_headers(content.part)):
+        some = pc.is_valid(data)
+    else:
+        some = pc.is_in(pc.binary_slice(data, 0, 1), pa.array(BEGINNINGS, pa.binary()))
     rows: list[int] = pc.indices_nonzero(some).to_pylist()
     return rows
 
