@@ -85,8 +85,8 @@ class LogLines(Lines):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         file = self.file
         dropped = file.dropped
-        super().write(event, bodies, shown=shown, line=line)
-        if isinstance(event, Exchange) and event.request is not None:
+        file.write(self.render(event, bodies))  # of a live source, every event is shown, and none has a line yet
+        if type(event) is Exchange and event.request is not None:
             self._note(dropped != file.dropped)
         elif self._seen != (file.flushes, file.discards):
             self._settle()
