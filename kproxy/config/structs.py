@@ -492,7 +492,10 @@ class Config(Struct, frozen=True):
     metrics: Annotated[Metrics, text("Series of /metrics by names from traffic.")] = Metrics()
     schemas: Annotated[
         SchemaSources,
-        text('Where schemas of keys and values come from. Needs: pip install "kproxy-kafka[schemas]".'),
+        text(
+            "Where schemas of keys and values come from: for the page (taken when its process starts), the decoded log, and filters. "
+            'Needs: pip install "kproxy-kafka[schemas]".'
+        ),
     ] = SchemaSources()
     page: Annotated[Page, text("The page in the browser, at the address of admin.")] = Page()
     traces: Annotated[

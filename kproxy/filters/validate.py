@@ -26,11 +26,11 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import error_response
-from kproxy.filters.large_records import take_long
+from kproxy.filters.large_records import LARGE, take_long
 from kproxy.filters.options import Options, Seconds, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batch, Record, read_batches
+from kproxy.protocol.records import Batch, OpenBatch, Record, read_batches
 from kproxy.protocol.records.editing import change_records, read_batch
 from kproxy.protocol.records.in_place import find_schema_ids
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
@@ -40,6 +40,7 @@ from kproxy.schemas.store import Id, Schema, Schemas
 
 PATIENCE_S = 60.0  # of a large request, while others have their turns
 LOOK_S = 0.01  # between two looks whether a registry has answered
+MOST_AT_ONCE = 2 << 20  # bytes of records whose ids are found on the event loop
 MOST_IDS = 100  # of a batch that is not taken apart
 MOST_ERRORS = 100  # records that a response names
 MOST_LOGGED = 1_000
@@ -170,7 +171,7 @@ class Validate(Filter):
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
-        if not take_long([job.partition.records for job in jobs]):
+        if not _take_long(jobs):
             try:
                 for job in jobs:
                     self._look(job, has_time=False)
@@ -335,6 +336,8 @@ class _Check:
         self._has_time = has_time
         self._is_late = is_late
         self._depths = {part: depth for part, depth in (("key", job.rule.keys), ("value", job.rule.values)) if depth}
+        # By id: what accepts the payloads of an allowed schema; None where only the id is looked at
+        self._readers: dict[str, dict[int, Any]] = {part: {} for part in self._depths}
         self._of_topic = {part: schemas.chosen.get((job.name, part)) for part in self._depths}
 
     def look_at(self, batch: Batch, before: int) -> int:
@@ -342,8 +345,10 @@ class _Check:
         opened = batch.open(DEFAULT_LIMITS)
         if opened.skipped is not None or not batch.crc_valid:
             raise Malformed(opened.skipped or "the CRC of the batch is wrong")
-        if batch.is_control or all(self._are_valid(batch, part) for part in self._depths):
+        if batch.is_control or all(self._are_valid(opened, part) for part in self._depths):
             return batch.count or 0
+        if not self._has_time and len(self._job.partition.records) > LARGE:  # objects for all its records
+            raise NeedsTime
         read = read_batch(opened)
         if read.error is not None:
             raise Malformed(read.error)
@@ -353,21 +358,24 @@ class _Check:
                 self._job.problems[number] = problem
         return len(read.records)
 
-    def _are_valid(self, batch: Batch, part: str) -> bool:
+    def _are_valid(self, opened: OpenBatch, part: str) -> bool:
         """Return whether all keys or values are valid, as far as that can be said without objects for them."""
         if self._of_topic[part] is not None:
             return False
+        known, is_deep = self._readers[part], self._depths[part] == "payload"
         about = schema_headers(part), part == "key", MOST_IDS
-        ids, other = find_schema_ids(batch.open(DEFAULT_LIMITS), *about)
-        if other >= 0:
-            return False
-        schemas = {one: self._problem_of_id(one, part) for one in ids}
-        if any(problem is not None for _, problem in schemas.values()):
-            return False
-        if self._depths[part] == "id":
-            return True
-        readers = {one: self._reader(schema) for one, (schema, _) in schemas.items()}
-        return None not in readers.values() and find_schema_ids(batch.open(DEFAULT_LIMITS), *about, readers)[1] < 0
+        if known:
+            ids, other = find_schema_ids(opened, *about, known if is_deep else None)
+            if other < 0 and ids.keys() <= known.keys():
+                return True
+        ids, other = find_schema_ids(opened, *about)
+        for schema_id in ids.keys() - known.keys() if other < 0 else ():
+            schema, problem = self._problem_of_id(schema_id, part)
+            reader = self._reader(schema) if is_deep else None
+            if problem is not None or (is_deep and reader is None):
+                return False
+            known[schema_id] = reader
+        return other < 0 and (not is_deep or find_schema_ids(opened, *about, known)[1] < 0)
 
     def _reader(self, schema: Schema | None) -> Any:
         """Return what accepts payloads of a schema without objects; None: there is none, or not yet."""
@@ -434,6 +442,14 @@ class _Check:
             self._job.unchecked = kind
             return None
         return Problem(kind, f"the schema {schema_id} cannot be used: {why or kind}")
+
+
+def _take_long(jobs: list[Job]) -> bool:
+    """Return whether looking at the records takes more than a millisecond; ids alone are found in a third of one for 1 MB."""
+    fields = [job.partition.records for job in jobs]
+    if any("payload" in (job.rule.keys, job.rule.values) for job in jobs) or sum(map(len, fields)) > MOST_AT_ONCE:
+        return take_long(fields)
+    return any(batch.codec for field in fields for batch in read_batches(field)) and take_long(fields)
 
 
 def _name_of(topic: Any) -> tuple[Any, Any]:

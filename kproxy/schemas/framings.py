@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from uuid import UUID
 
 MOST_INFLATED = 16 * 1024 * 1024
@@ -98,6 +99,7 @@ def _glue(data: bytes) -> Framed | None:
     return Framed(Framing.GLUE, str(UUID(bytes=data[2:GLUE])), payload)
 
 
+@cache
 def schema_headers(part: str) -> tuple[bytes, ...]:
     """Return the names, in lower case, of the headers in which a schema may be named."""
     own = (f"__{part}_schema_id", f"apicurio.{part}.globalid", f"apicurio.{part}.contentid")

@@ -1,4 +1,4 @@
-"""What filters cost the worker that forwards: `python -m tests.bench.filters [--rounds N] [--only without,changing]`.
+"""What filters cost the worker that forwards: `python -m tests.bench.filters [--rounds N] [--only without|changing|validating]`.
 
 Proxies with and without a filter stand side by side between a load and a broker made here, and get the same frames in turn; what
 is printed is CPU time of the worker process alone, the median of the rounds' own ratios, and the spread of them.
@@ -7,6 +7,7 @@ is printed is CPU time of the worker process alone, the median of the rounds' ow
     MB/s                headers (Produce), mask (Fetch), and a chain, for records of 100 B to 10 KB in batches of 16 KB, by codec:
                         MB of records, not compressed, in a CPU second of the worker; beside it what the codec alone takes to
                         decompress and compress them, in a process that does nothing else
+    validating          validate (Produce) by id and by payload: nested Avro of about 200 B, and flat of 1 KB
 
 With seven rounds on an idle machine with 2 cores (AMD EPYC, Linux 6.18), 2026-11-22: CPU of the worker a request, and as a
 multiple of that without a filter (median, and the spread of the rounds, which is that of the machine).
@@ -20,9 +21,17 @@ multiple of that without a filter (median, and the spread of the rounds, which i
     headers          217-324    59-72   233-280   217-281   111-154
     mask             174-256    59-72   174-233   196-212   109-141
     the codec alone             68-92   413-516   439-546   140-206
+
+With three rounds on a loaded machine, 2026-11-27, holding, decoding and forwarding the frames included:
+
+    MB/s of records     200 B none   200 B lz4   1 KB none   1 KB lz4
+    validate by id             397         481         422        342
+    validate by payload        162         194         258        285
 """
 
 import contextlib
+import importlib
+import io
 import json
 import random
 import socket
@@ -139,10 +148,10 @@ class Frames:
 class Side:
     """A proxy, and the CPU time of its worker."""
 
-    def __init__(self, name: str, folder: Path, broker: Broker, filters: list[dict[str, Any]]) -> None:
+    def __init__(self, name: str, folder: Path, broker: Broker, filters: list[dict[str, Any]], **settings: Any) -> None:
         self.name = name
         served = cluster([broker.address], addresses={"mode": "fixed"}, filters=filters)
-        self.proxy = Proxy(folder / name, [served], analysis={"enabled": False}).start()
+        self.proxy = Proxy(folder / name, [served], analysis={"enabled": False}, **settings).start()
 
     def run(self, load: Load, seconds: float) -> tuple[int, float]:
         """Requests that were answered, and the CPU seconds of the worker for them."""
@@ -237,7 +246,43 @@ def value(chance: random.Random, size: int) -> bytes:
     return json.dumps({**fields, "note": note[: max(left, 0)]}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def field(size: int, codec: Codec) -> tuple[bytes, int]:
+LINE = {"type": "record", "name": "Line", "fields": [{"name": name, "type": "string"} for name in ("sku", "unit")]}
+NESTED = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "country", "type": ["null", "string"]},
+        {"name": "lines", "type": {"type": "array", "items": LINE}},
+        {"name": "tags", "type": {"type": "map", "values": ["null", "double", "string"]}},
+        {"name": "parent", "type": ["null", "Order"]},
+    ],
+}
+SCHEMA_ID = 1
+
+
+def framed(chance: random.Random, size: int) -> bytes:
+    """A value of NESTED of about *size* bytes, as Confluent's serializer writes it."""
+    fastavro = importlib.import_module("fastavro")
+    large = size >= 1_000
+
+    def order(depth: int) -> dict[str, Any]:
+        lines = [{"sku": "x" * (size - 60 if large else 6), "unit": "pcs"} for _ in range(1 if large else 4)]
+        inner = order(depth + 1) if depth < 2 and not large else None
+        return {
+            "id": chance.randrange(10**9),
+            "country": chance.choice([None, "DE"]),
+            "lines": lines,
+            "tags": {"a": 1.5, "b": None, "c": "text"},
+            "parent": inner,
+        }
+
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(NESTED), order(0))
+    return b"\0" + SCHEMA_ID.to_bytes(4, "big") + stream.getvalue()
+
+
+def field(size: int, codec: Codec, value: Callable[[random.Random, int], bytes] = value) -> tuple[bytes, int]:
     """About 1 MB of records in batches of 16 KB, and their size before they are compressed."""
     chance = random.Random(size)
     count = max(1, BATCH // size)
@@ -310,6 +355,29 @@ def changing(sides: dict[str, Side], broker: Broker, rounds: int) -> Iterator[st
                 yield f"{load.name:<24} {shown:<28} {beside}"
 
 
+def validating(folder: Path, broker: Broker, rounds: int) -> Iterator[str]:
+    """The rows of records that are validated."""
+    (folder / f"{SCHEMA_ID}.avsc").write_text(json.dumps(NESTED))
+    with contextlib.ExitStack() as stack:
+        sides = []
+        for depth in ("id", "payload"):
+            rule = {"values": depth, "subject": None}
+            filters = [{"use": "validate", "with": {"rules": [rule]}}]
+            side = Side(f"validate-{depth}", folder, broker, filters, schemas={"folders": [str(folder)]})
+            stack.callback(side.proxy.close)
+            sides.append(side)
+        for size in (200, 1_000):
+            for codec in (Codec.NONE, Codec.LZ4):
+                records, plain = field(size, codec, framed)
+                load = produce(f"{size} B {codec.name.lower()}", records)
+                broker.answers[PRODUCE] = load.response
+                for side in sides:
+                    rows = [side.run(load, 0.5) for _ in range(rounds + 1)][1:]
+                    speeds = [count * plain / cpu / 1e6 for count, cpu in rows]
+                    shown = f"{statistics.median(speeds):7.0f} MB/s ({min(speeds):.0f}-{max(speeds):.0f})"
+                    yield f"{side.name:<18} {load.name:<12} {shown}"
+
+
 def main() -> None:
     """Run the rows."""
     given = options_of(__doc__, rounds=7, only="")
@@ -319,11 +387,15 @@ def main() -> None:
         for name, filters in chains(Path(folder)).items():
             sides[name] = Side(name, Path(folder), broker, filters)
             stack.callback(sides[name].proxy.close)
-        if given.only != "changing":
+        if given.only in ("", "without"):
             print("CPU of the worker a request, and as a multiple of no filter:")
             for line in without_wanting(sides, broker, given.rounds):
                 print(line, flush=True)
-        if given.only != "without":
+        if given.only in ("", "validating"):
+            print("MB of validated records in a CPU second of the worker:")
+            for line in validating(Path(folder), broker, given.rounds):
+                print(line, flush=True)
+        if given.only in ("", "changing"):
             print("MB of records in a CPU second of the worker:")
             for line in changing(sides, broker, given.rounds):
                 print(line, flush=True)

@@ -366,7 +366,10 @@ def find_schema_ids(
                     return ids, number
                 ids[schema_id] = number
             before = schema_id
-            reader = None if readers is None else <Editor?>readers[schema_id]
+            if readers is not None:
+                reader = readers.get(schema_id)
+                if reader is None:
+                    return ids, number
         if reader is not None and not reader.accepts(data + 5, size - 5):
             return ids, number
     if status < 0 or opened.error is not None:
