@@ -47,7 +47,7 @@ class Condition:
         self.needs_records = "record" in self.expression.names
         self.is_for_each_topic = self.needs_records or "topic" in self.expression.names
         self.needs_topics = self.is_for_each_topic or not NAMED.isdisjoint(self.expression.names)
-        self.needs_login = not {"principal", "mechanism"}.isdisjoint(self.expression.names)
+        self.needs_login = not {"principal", "mechanism", "principalGroups", "claims"}.isdisjoint(self.expression.names)
 
     def holds(
         self,
@@ -263,6 +263,8 @@ MAKERS: dict[str, Any] = {  # field -> its value
     "clientId": lambda subject, request: request.client_id,
     "expectsResponse": lambda subject, request: request.expects_response,
     "principal": lambda subject, request: request.connection.principal,
+    "principalGroups": lambda subject, request: sorted(request.connection.groups),
+    "claims": lambda subject, request: request.connection.claims,
     "mechanism": lambda subject, request: request.connection.mechanism,
     "software": lambda subject, request: (request.connection.software or (None,))[0],
     "softwareVersion": lambda subject, request: (request.connection.software or (None, None))[1],

@@ -58,6 +58,8 @@ _FIELDS: tuple[tuple[str, FieldType, frozenset[Scope], str], ...] = (
     ("listener", "text", PASSING, "address and port of kproxy that the client connected to"),
     ("cluster", "text", PASSING, "name of the virtual cluster"),
     ("principal", "text", EVERYWHERE, "user of the SASL login, else subject of the client's TLS certificate; may be null"),
+    ("principalGroups", "texts", PASSING, 'groups of a client that has logged in to kproxy, as in "ops" in principalGroups'),
+    ("claims", "object", PASSING, 'claims of its token, as in has(claims.tenant) && claims.tenant == "a"; empty without a token'),
     ("mechanism", "text", EVERYWHERE, "SASL mechanism of the login; null without one"),
     ("software", "text", EVERYWHERE, "name of the client's library, from ApiVersions (KIP-511); may be null"),
     ("softwareVersion", "text", EVERYWHERE, "version of that library; may be null"),

@@ -247,7 +247,7 @@ class ClientLogins:
 
     def _accept(self, link: Link, known: ConnectionFacts, principal: Principal) -> None:
         """Note who the client is, and when its session ends."""
-        known.principal = principal.name
+        known.principal, known.groups, known.claims = principal.name, principal.groups, principal.claims
         known.mechanism = None if principal.mechanism == BY_CERTIFICATE else principal.mechanism
         self._budgets.note_success(_host(known), principal.name)
         link.is_authenticated = True

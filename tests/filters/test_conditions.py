@@ -15,6 +15,7 @@ def subject(names: dict[str, str] | None = None) -> Subject:
     topics = [part("CreateTopicsRequest", "CreatableTopic", name=name, num_partitions=3) for name in ("a", "b-1")]
     at = connection()
     at.principal, at.software = "alice", ("librdkafka", "2.5")
+    at.groups, at.claims = frozenset({"ops"}), {"tenant": "a", "roles": ["x", "y"]}
     return Subject(Request(at, 19, 7, 1, "app", make("CreateTopicsRequest", topics=topics)), names or {})
 
 
@@ -24,6 +25,9 @@ def subject(names: dict[str, str] | None = None) -> Subject:
         ('apiName == "CreateTopics" && apiKey == 19 && apiVersion == 7', True),
         ('principal == "alice" && clientId == "app" && software == "librdkafka" && softwareVersion == "2.5"', True),
         ('principal != "alice"', False),
+        ('"ops" in principalGroups && !("dev" in principalGroups)', True),
+        ('has(claims.tenant) && claims.tenant == "a" && "y" in claims.roles', True),
+        ("has(claims.other)", False),
         (
             'address == "10.0.0.5" && client == "10.0.0.5:51234" && listener.endsWith(":9092") && cluster == "default"',
             True,
