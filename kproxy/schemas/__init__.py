@@ -4,6 +4,7 @@ The way of a value, from its bytes to what people and programs see:
 
     framings.py   find_framing: which serializer wrote these bytes, the id of the schema, and where the payload begins. Pure
     store.py      Schemas: the schema of an id, a subject or a topic; asks its sources in turn, and compiles each once
+    fingerprints.py  which schema an Avro fingerprint is of
     folder.py     a source: files of schemas, named by subject or id, or as `kproxy schemas --save` wrote them
     registry.py   a source: a registry that speaks Confluent's REST API, asked over HTTP within bounds
     formats.py    compile_schema: the schema as something that reads payloads to JSON values

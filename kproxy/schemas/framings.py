@@ -6,11 +6,14 @@
                  and need not be. Or the headers apicurio.value.globalId, apicurio.value.contentId (INT64)
     glue         0x03, 0x00 or 0x05 (zlib), a UUID (AWS Glue's serializers)
     avro         0xC3 0x01 and the fingerprint, CRC-64-AVRO (Avro's single-object encoding)
+    cloudevents  the header ce_dataschema: the URL of the schema in a registry, .../ids/12 (CloudEvents in binary mode); an event
+                 in structured mode is JSON and needs no schema
     azure        the header content-type: avro/binary+ID (Azure's Event Hubs)
 
 A framing is a guess until its schema is there and the payload can be read by it: four bytes of zero before a number look alike.
 """
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ CONFLUENT, APICURIO, GLUE = 5, 9, 18  # sizes of their headers
 GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
+OF_EVENT = re.compile(rb"/(?:ids|globalIds|contentIds)/(\d{1,18})/?$")  # at the end of a URL
 MARKS = (b"\0", b"\3", SINGLE_OBJECT[:1])  # the first byte of framed data, where no header names the schema
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -38,6 +42,7 @@ class Framing(StrEnum):
     GLUE = "glue"
     AVRO = "avro"
     AZURE = "azure"
+    CLOUDEVENTS = "cloudevents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def _glue(data: bytes) -> Framed | None:
 def schema_headers(part: str) -> tuple[bytes, ...]:
     """Return the names, in lower case, of the headers in which a schema may be named."""
     own = (f"__{part}_schema_id", f"apicurio.{part}.globalid", f"apicurio.{part}.contentid")
-    return tuple(name.encode() for name in (*own, *(["content-type"] if part == "value" else [])))
+    return tuple(name.encode() for name in (*own, *(["content-type", "ce_dataschema"] if part == "value" else [])))
 
 
 def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
@@ -121,6 +126,8 @@ def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
             return Framed(Framing.APICURIO, int.from_bytes(value, "big"), data)
         if name.lower() == "content-type" and part == "value" and value.startswith(b"avro/binary+"):
             return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data)
+        if name == "ce_dataschema" and part == "value" and data[:1] != b"\0" and (match := OF_EVENT.search(value)):
+            return Framed(Framing.CLOUDEVENTS, int(match[1]), data)
     return None
 
 

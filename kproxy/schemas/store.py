@@ -2,12 +2,13 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kproxy.errors import KproxyError
+from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, compile_schema
 from kproxy.schemas.framings import Framed, message_indexes
 
@@ -139,6 +140,7 @@ class Schemas:
         self.seen = Collection("the traffic")
         self.sources: list[Source] = [self.seen, *sources]
         self.chosen = dict(chosen or {})
+        self._fingerprints = Fingerprints()
         self._compiled: OrderedDict[Schema, Compiled | KproxyError] = OrderedDict()
 
     @property
@@ -160,8 +162,18 @@ class Schemas:
         return any(source.is_asked and source.serves(topic) for source in self.sources)
 
     def find(self, schema_id: Id, topic: str | None) -> Schema | None:
-        """Return the schema with an id, or None if no source has it."""
+        """Return the schema with an id, or None if no source has it. Fingerprints are those of schemas at hand."""
+        if isinstance(schema_id, str) and FINGERPRINT.fullmatch(schema_id):
+            return self._fingerprints.find(schema_id, self._at_hand())
         return next((found for source in self.sources if (found := source.by_id(schema_id, topic)) is not None), None)
+
+    def _at_hand(self) -> Iterator[Schema]:
+        for source in self.sources:
+            if isinstance(source, Collection):
+                yield from source.ids.values()
+                for versions in source.subjects.values():
+                    yield from versions.values()
+        yield from self.chosen.values()
 
     def subject(self, subject: str, version: int | None = None, source: str | None = None) -> Schema | None:
         """Return a version of a subject, the newest for None; None if no source has it. *source* is asked before others."""

@@ -5,7 +5,10 @@ from uuid import UUID
 
 import pytest
 
+from kproxy.protocol.embedded import Content
 from kproxy.schemas.framings import Framed, Framing, find_framing, message_indexes
+from kproxy.schemas.store import Collection, Schemas, schema_of
+from kproxy.schemas.viewer import UNKNOWN, make_viewers
 
 GUID = UUID("0f8fad5b-d9cb-469f-a165-70867728950e")
 
@@ -58,3 +61,24 @@ def test_message_indexes() -> None:
     for damaged in (b"", b"\x80", b"\x01", b"\xff\xff\xff\xff\xff\xff", b"\x7e" + b"\0" * 10):
         with pytest.raises(ValueError):
             message_indexes(damaged)
+
+
+def test_a_schema_by_its_fingerprint() -> None:
+    # The specification's test data (share/test/data/schema-tests.txt) has 8247732601305521295 for "int"
+    data = b"\xc3\x01" + (8247732601305521295).to_bytes(8, "little") + b"\x54"
+    collection = Collection("files")
+    collection.add(schema_of({"schema": '{"type": "string"}'}, subject="others"))
+    collection.add(schema_of({"schema": '{"type": "int", "doc": "not in the canonical form"}'}, subject="answers"))
+    viewers = make_viewers(Schemas([collection]))
+    view = viewers.view(data, Content("t"))
+    assert view is not None and (view["schema"]["subject"], view["schema"]["value"]) == ("answers", 42)
+    missing = viewers.view(data[:2] + b"12345678" + data[10:], Content("t"))
+    assert missing is not None and missing["schema"]["problem"] == UNKNOWN
+
+
+def test_an_event_in_binary_mode() -> None:
+    headers = [("ce_specversion", b"1.0"), ("ce_dataschema", b"http://registry:8081/schemas/ids/12")]
+    assert find_framing(b"abc", "value", headers) == Framed(Framing.CLOUDEVENTS, 12, b"abc")
+    assert find_framing(b"\0\0\0\0\x07abc", "value", headers) == Framed(Framing.CONFLUENT, 7, b"abc", has_indexes=True)
+    assert find_framing(b"abc", "value", [("ce_dataschema", b"http://host/order.json")]) is None
+    assert find_framing(b"abc", "key", headers) is None
