@@ -493,8 +493,8 @@ class Config(Struct, frozen=True):
     schemas: Annotated[
         SchemaSources,
         text(
-            "Where schemas of keys and values come from: for the page (taken when its process starts), the decoded log, and filters. "
-            'Needs: pip install "kproxy-kafka[schemas]".'
+            "Where schemas of keys and values come from: for the page (taken when its process starts), the decoded log, and "
+            'filters. Needs: pip install "kproxy-kafka[schemas]".'
         ),
     ] = SchemaSources()
     page: Annotated[Page, text("The page in the browser, at the address of admin.")] = Page()
