@@ -175,6 +175,7 @@ class Lab:
         self.clients: list[Client] = []
         self.actions: list[Action] = []
         self.truths: list[Truth] = []
+        self.jump: tuple[float, float] | None = None
 
     # -- what happens
 
@@ -268,6 +269,12 @@ class Lab:
         broker.freeze()
         time.sleep(seconds)
         broker.thaw()
+        return at
+
+    def set_capture_clock(self, seconds: float) -> float:
+        """Have the clock of the capturing host go forward so much, or back."""
+        at = self.note(f"the capture's clock is set by {seconds:+g} s")
+        self.jump = at, seconds
         return at
 
     def tool(self, main: str, *words: str) -> str:
@@ -428,7 +435,7 @@ def make(work: Workload, output: Path) -> Manifest:
             for client in lab.clients:
                 if client.running:
                     client.kill()
-            capture.close(lab.secrets if lab.secrets.exists() else None)
+            capture.close(lab.secrets if lab.secrets.exists() else None, lab.jump)
         clients = [client.report() for client in lab.clients]
         known = cluster_id(work.name) if lab.cluster.kraft else ""
         about = work.name, work.about, known, work.release, work.nodes, work.healthy

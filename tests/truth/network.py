@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.kafka.processes import eventually, spawn, stop
 
-PROGRAMS = ("ip", "dumpcap", "editcap")
+PROGRAMS = ("ip", "tc", "dumpcap", "editcap", "mergecap")
 
 
 def run(*words: str) -> None:
@@ -78,9 +78,14 @@ class Capture:
         self._process = spawn(words, log)
         eventually(lambda: "File:" in log.read_text(), what="dumpcap runs")
 
-    def close(self, secrets: Path | None = None) -> None:
-        """End it; without what dumpcap says of this machine; with the TLS keys of *secrets* inside."""
+    def close(self, secrets: Path | None = None, jump: tuple[float, float] | None = None) -> None:
+        """End it; without what dumpcap says of this machine; with the TLS keys of *secrets* inside.
+
+        *jump*: when the capture's clock was set, and by how many seconds.
+        """
         stop(self._process, patience=10)
+        if jump:
+            self._set_clock(*jump)
         plain, whole = self._file.with_suffix(".plain"), self._file.with_suffix(".whole")
         run("editcap", "-F", "pcap", str(self._raw), str(plain))
         inject = ["--inject-secrets", f"tls,{secrets}"] if secrets else []
@@ -88,3 +93,11 @@ class Capture:
         self._file.write_bytes(gzip.compress(whole.read_bytes(), 9, mtime=0))
         for file in (self._raw, plain, whole, self._file.with_suffix(".dumpcap.log")):
             file.unlink()
+
+    def _set_clock(self, at: float, seconds: float) -> None:
+        before, after = self._file.with_suffix(".before"), self._file.with_suffix(".after")
+        run("editcap", "-B", f"{at:.6f}", str(self._raw), str(before))
+        run("editcap", "-A", f"{at:.6f}", "-t", f"{seconds:g}", str(self._raw), str(after))
+        run("mergecap", "-a", "-w", str(self._raw), str(before), str(after))
+        before.unlink()
+        after.unlink()

@@ -186,3 +186,10 @@ def _(tables: Rows, bad: bool) -> None:
         shop.ask(second, ApiKey.PRODUCE, seconds=0.6 if slow else 0.002, request_size=200, acks=-1)
         if loaded:
             bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=900_000, acks=-1)
+
+
+@scene("clock_jump", client_id="shop", back_by_ms=5_900, went_at=moment(10), connections=1)
+def _(tables: Rows, bad: bool) -> None:
+    shop = tables.client("shop")
+    for second in (9, 10, 4.1 if bad else 11):
+        shop.ask(second, ApiKey.METADATA)

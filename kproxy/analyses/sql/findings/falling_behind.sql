@@ -4,15 +4,16 @@ title: Consumers that fall behind, because of themselves or of the broker
 severity: warning
 meaning: >
   What the consumer has handled stays further and further behind the end of the topic: more is produced than it handles. Where it has
-  fetched most of what it is behind by, or leaves the broker alone for most of the time, the consumer is slow (its processing, or a
-  database behind it). Where its fetches bring a part of what is there, and it waits for their answers for most of the time, the
-  broker or the network is. Where neither is clear, or a quota holds it back, it is not listed.
+  fetched most of what it is behind by, the consumer is slow (its processing, or a database behind it). Where it leaves the broker
+  alone for most of the time, it is, or the network to it, where the capture is from the broker. Where its fetches bring a part of
+  what is there, and it waits for their answers for most of the time, the broker or the network is. Where neither is clear, or a
+  quota holds it back, it is not listed.
 basis:
   rests_on: committed offsets (or fetches, without commits) next to the ends of partitions, and the times of its fetches
   certainty: inferred
   wrong_if: another member of its group handles these partitions, or it commits later than it handles
 columns:
-  cause: "consumer: it handles too slowly; broker: it waits for answers to Fetch, for the broker or the network"
+  cause: "consumer, perhaps its network: it handles, or gets, records too slowly; broker: it waits for answers to Fetch, for the broker or the network"
   topic: ""
   lag: offsets behind the end at its last commit or fetch
   behind_seconds: for how long the next record had been there then, in seconds
@@ -30,7 +31,7 @@ parameters:
   min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
-verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=consumer} slow, {rows where cause=broker} held up by the broker or the network). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, or at the answers to its fetches."
+verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=broker} because of the broker). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, or at the answers to its fetches."
 order: 44
 only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
 frame:
@@ -137,7 +138,7 @@ WITH reads AS (
             WHEN throttled_share >= 0.1 THEN NULL
             WHEN fetched * 100 >= lag * $min_percent THEN 'consumer'
             WHEN waiting_share * 100 >= $min_percent THEN 'broker'
-            WHEN idle_share * 100 >= $min_percent THEN 'consumer'
+            WHEN idle_share * 100 >= $min_percent THEN 'consumer or its network'
         END AS cause
     FROM judged
 )

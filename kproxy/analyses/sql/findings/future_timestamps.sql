@@ -33,7 +33,8 @@ frame:
   order_by: batches DESC
 */
 SELECT *
-FROM client_batches
+FROM client_batches AS b
 WHERE direction = 'produce'
+    AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = b.cluster)
     AND timestamp_type = 'CreateTime'
     AND epoch_ms(max_timestamp) - at_us // 1000 >= $min_ahead_seconds * 1000

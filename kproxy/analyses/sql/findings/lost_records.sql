@@ -70,4 +70,5 @@ ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partiti
     AND e.answered_us < a.at_us
 WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
     AND e.topic_id IS NOT DISTINCT FROM a.topic_id
+    AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = a.cluster)
     AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)

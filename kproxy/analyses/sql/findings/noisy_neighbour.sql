@@ -27,7 +27,7 @@ action: Give that client a quota (producer_byte_rate, request_percentage), or sp
 reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:
   times_slower: {default: 10, least: 2, meaning: "Clients whose answers took fewer times as long are not counted."}
-  min_ms: {default: 200, meaning: "Clients whose answers took less than this, at the median, are not counted."}
+  min_ms: {default: 100, meaning: "Clients whose answers took less than this, at the median, are not counted."}
   min_share_percent: {default: 80, most: 100, meaning: "Share of the bytes of a second from which a client is its load."}
   min_answers: {default: 5, meaning: "Fewer answers, with or without the load, are not compared."}
 verdict: "{rows:address makes/addresses make} a broker slow for others. Worst: {client_id} at {client_address}, with {load_percent:d} % of what {broker} got in {seconds:,} s ({bytes_per_second:bytes} a second): {api_name} of {slowed_client_id} took {loaded_ms:ms} in place of {calm_ms:ms}. Give it a quota, or spread its work."
