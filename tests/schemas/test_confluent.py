@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format
 
@@ -119,11 +119,15 @@ def shown(viewers: Viewers, data: bytes, *headers: tuple[str, bytes | None]) -> 
     return result
 
 
-def test_avro(registry: SchemaRegistryClient) -> None:
+MANY = [300, pytest.param(10_000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("count", MANY)
+def test_avro(registry: SchemaRegistryClient, count: int) -> None:
     write = AvroSerializer(registry, json.dumps(ORDER))
     read = AvroDeserializer(registry)
-    context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(7)
-    written = [write(order(chance), context) for _ in range(200)]
+    context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(count)
+    written = [write(order(chance), context) for _ in range(count)]
     viewers = viewers_of(registry, "orders-value")
     for data in written:
         view = shown(viewers, data)
@@ -177,6 +181,60 @@ def test_protobuf(registry: SchemaRegistryClient, generated: Any) -> None:
         for holder in (expected, expected.get("price", {})):  # Protobuf's JSON writes 64-bit integers as text
             holder.update({name: int(holder[name]) for name in ("id", "units") if name in holder})
         assert shown(viewers, data)["value"] == expected
+
+
+@pytest.mark.parametrize("count", MANY)
+def test_random_messages(registry: SchemaRegistryClient, generated: Any, count: int) -> None:
+    conf = {"use.deprecated.format": False}
+    write = ProtobufSerializer(generated.Order, registry, conf)
+    read = ProtobufDeserializer(generated.Order, conf, registry)
+    context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(count)
+    written = [write(message(generated.Order, chance), context) for _ in range(count)]
+    viewers = viewers_of(registry, "orders-value", "money.proto")
+    for data in written:
+        expected = json_format.MessageToDict(
+            read(data, context), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+        for holder in (expected, expected.get("price", {})):  # Protobuf's JSON writes 64-bit integers as text
+            holder.update({name: int(holder[name]) for name in ("id", "units") if name in holder})
+        assert shown(viewers, data)["value"] == expected
+
+
+def message(kind: Any, chance: random.Random) -> Any:
+    """A message in which each field may be missing."""
+    made = kind(id=chance.getrandbits(64), state=chance.choice([0, 1, 7]), hash=chance.randbytes(chance.randrange(9)))
+    for _ in range(chance.randrange(4)):
+        made.lines.add(sku=chance.choice(["", "ü", "x" * 300]), count=chance.randrange(-(2**31), 2**31))
+    if chance.random() < 0.5:
+        made.price.currency, made.price.units = "EUR", chance.randrange(-(2**63), 2**63)
+    if chance.random() < 0.5:
+        made.at.FromMicroseconds(chance.randrange(2**50))
+    if chance.random() < 0.6:
+        made.phone = chance.getrandbits(32)
+    elif chance.random() < 0.5:
+        made.email = ""
+    made.weights.update({chance.choice(["a", "", "Ω"]): chance.uniform(-1e300, 1e300) for _ in range(3)})
+    if chance.random() < 0.5:
+        made.gift = chance.random() < 0.5
+    return made
+
+
+def test_a_value_has_the_fields_with_which_it_was_written(registry: SchemaRegistryClient) -> None:
+    """Both versions of a subject are in the topic; a reader of Confluent's without a schema of its own sees the same."""
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "long"}]
+    context, collection = SerializationContext("orders", MessageField.VALUE), Collection("a registry")
+    written = []
+    for version, value in ((1, {"id": 1}), (2, {"id": 2, "note": None}), (3, {"id": 3, "note": "x", "tags": ["a"]})):
+        text = json.dumps({"type": "record", "name": "Order", "fields": fields})
+        written.append(AvroSerializer(registry, text)(value, context))
+        latest = registry.get_latest_version("orders-value")
+        known = {"id": latest.schema_id, "subject": "orders-value", "version": version}
+        collection.add(schema_of({"schema": text}, **known))
+        more = {1: {"name": "note", "type": ["null", "string"], "default": None}}
+        fields += [more.get(version, {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []})]
+    viewers, read = make_viewers(Schemas([collection])), AvroDeserializer(registry)
+    assert [shown(viewers, data)["version"] for data in written] == [1, 2, 3]
+    assert [shown(viewers, data)["value"] for data in written] == [read(data, context) for data in written]
 
 
 def test_protobuf_as_text() -> None:
