@@ -47,7 +47,7 @@ NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
     *("cte_inlining", "unused_columns", "column_lifetime"),
 )
 PARAMETER = re.compile(r"\$(\w+)")
-MORE_MEMORY = ("256MB", "2GB")  # tried in turn for the few analyses that need more than MEMORY
+MORE_MEMORY = ("256MB", "2GB")  # tried in turn for the few analyses that need more than MEMORY in one thread, too
 DISK_CAUSES = (
     "No space left on device",
     "File too large",
@@ -332,20 +332,22 @@ class Database:
         return pa.table(dict(zip(names, map(_arrow_array, columns), strict=True)))
 
     def _with_more_memory(self, run: Callable[[], Result]) -> Result:
-        """Call *run*. If it runs out of memory, call it again with more, and restore the limit afterwards."""
+        """Call *run*. If it runs out of memory, call it again in one thread, then with more, and restore both afterwards."""
         import duckdb  # noqa: PLC0415 - as above
 
-        has_more = False
+        threads = 0
         try:
-            for more in MORE_MEMORY:
+            for setting in ("threads = 1", *(f"memory_limit = '{more}'" for more in MORE_MEMORY)):
                 with suppress(duckdb.OutOfMemoryException):
                     return run()
-                self._connection.execute(f"SET memory_limit = '{more}'")
-                has_more = True
+                if not threads:
+                    [(threads,)] = self._connection.execute("SELECT current_setting('threads')").fetchall()
+                self._connection.execute(f"SET {setting}")
             return run()
         finally:
-            if has_more:
+            if threads:
                 self._connection.execute(f"SET memory_limit = '{self._memory}'")
+                self._connection.execute(f"SET threads = {threads}")
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:

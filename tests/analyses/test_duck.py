@@ -169,6 +169,22 @@ def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> 
         assert rows(database, "SELECT count(*) FROM exchanges") == [(0,)]
 
 
+def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored() -> None:
+    query = "SELECT CAST(current_setting('threads') AS BIGINT), current_setting('memory_limit')"
+    seen: list[tuple[int, str]] = []
+    with Database([ORDERS]) as database:
+        database.connection.execute("SET threads = 2")
+
+        def run() -> None:
+            seen.extend(rows(database, query))
+            if len(seen) < 3:
+                raise duckdb.OutOfMemoryException("more")
+
+        database._with_more_memory(run)
+        assert seen == [(2, "91.5 MiB"), (1, "91.5 MiB"), (1, "244.1 MiB")]  # 96 MB, 256 MB
+        assert rows(database, query) == seen[:1]
+
+
 def test_two_threads_find_the_rows_that_one_finds() -> None:
     analyses = [analysis for analysis in library.load().values() if analysis.header.default]
     with Database([ORDERS]) as one, Database([ORDERS]) as both:
