@@ -133,7 +133,9 @@ class Validate(Filter):
     (``schemas.topics``), its payloads have to fit that one, framed or not.
 
     Of a request only the partitions with invalid records are refused, with INVALID_RECORD and, from version 8 of Produce on,
-    which records they are (KIP-467); the others go on. A producer that waits for no response (acks=0) hears nothing.
+    which records they are (KIP-467); the others go on. A topic id (Produce from version 13 on) whose name no Metadata
+    response has said yet is refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata. A producer that waits
+    for no response (acks=0) hears nothing.
 
     Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
     are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
@@ -151,6 +153,8 @@ class Validate(Filter):
     def __init__(self, options: ValidateOptions) -> None:
         self.options = options
         self._rules: dict[str, ValidateRule | None] = {}
+        # For a topic id that is not known yet; None: no rule refuses anything
+        self._strictest = next((rule for rule in options.rules if rule.then == "reject"), None)
         self._logged: set[tuple[str, str, str | None]] = set()
         self._schemas = Schemas()
 
@@ -210,7 +214,7 @@ class Validate(Filter):
     def _jobs(self, message: Any) -> Iterator[Job]:
         for topic in message.topic_data:
             name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-            rule = self.options.rules[0] if name is None else self._rule_of(name)
+            rule = self._strictest if name is None else self._rule_of(name)
             if rule is None:
                 continue
             for partition in topic.partition_data:
@@ -295,6 +299,8 @@ class Validate(Filter):
             for partition in topic.partition_responses:
                 job = jobs[_name_of(topic), partition.index]
                 partition.error_code = job.error
+                if job.error != ErrorCode.INVALID_RECORD:
+                    partition.error_message = None
                 partition.record_errors = [
                     record_error(batch_index=number, batch_index_error_message=problem.sentence)
                     for number, problem in sorted(job.problems.items())[:MOST_ERRORS]

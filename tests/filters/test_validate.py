@@ -141,6 +141,25 @@ def test_ids(topic: str, value: bytes | None, said: str, kind: str) -> None:
     assert (event, reason) == ("validate: records were rejected", f"{kind}: topic {topic}, partition 0, client app")
 
 
+@pytest.mark.parametrize("then", ["reject", "report"])
+def test_topics_by_id(then: str) -> None:
+    bench = Bench(then=then)
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    field = write_batches([RecordBatch([Record(value=b"{}")])])
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=field)
+    topic = part("ProduceRequest", "TopicProduceData", topic_id=topic_id, partition_data=[data])
+    frame = request_frame("ProduceRequest", 13, make("ProduceRequest", acks=-1, topic_data=[topic]))
+    for names, error in (({}, ErrorCode.UNKNOWN_TOPIC_ID), ({topic_id: "orders"}, ErrorCode.INVALID_RECORD)):
+        bench.runtime.kept["topic_names"] = names
+        outcome = settled(bench.chain.on_request(bench.at, frame))
+        if then == "report":
+            assert isinstance(outcome, Send)
+            assert outcome.frame == frame
+        else:
+            assert isinstance(outcome, Answer)
+            assert response_in(outcome, 13)[""][0] == error
+
+
 def test_an_id_in_a_header_counts() -> None:
     bench = Bench(values="payload")
     bench.orders = AvroSerializer(
