@@ -171,13 +171,6 @@ class ClientLogins:
         if self._tokens is not None:
             self._tokens.reload()
 
-    def close(self) -> None:
-        """End the threads that check passwords, and stop asking for keys."""
-        if self._tokens is not None:
-            self._tokens.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-
     async def authenticate(
         self, link: Link, stream: ClientStream, known: ConnectionFacts, target: tuple[str, int] | None
     ) -> Principal:

@@ -69,11 +69,6 @@ class TokenKeys:
                 await asyncio.shield(self._asking)
         return self._keys
 
-    def close(self) -> None:
-        """Stop asking."""
-        if self._asking is not None:
-            self._asking.cancel()
-
     def _ask(self) -> None:
         if self._asking is None:
             self._asked_at = self._clock()

@@ -154,16 +154,12 @@ class VirtualCluster:
         self._filters.clients_log_in = not self.logs_in
         before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
-        if self._filters.logins is not None:
-            self._filters.logins.close()
         self._filters.logins = opener.logins
-        for link in self.links() if opener.logins is not None else ():
-            if link.requests is not None and not link.is_authenticated:  # it was opened when no login was asked for
-                link.drain()
         for link in self.links():
-            if (
-                link.requests is not None and (link.login is None) == self.logs_in
-            ):  # another identity than new links have
+            has_other_login = (link.login is None) == self.logs_in or link.is_authenticated != (
+                opener.logins is not None
+            )
+            if link.requests is not None and has_other_login:  # at the broker, or of the client, than new links have
                 link.drain()
         self._breakpoints = breakpoints
         self.limits = Limits(
@@ -597,8 +593,6 @@ class VirtualCluster:
             if number % CLOSED_IN_A_TURN == 0:
                 await asyncio.sleep(0)
         self._lingering.close()
-        if self.opener.logins is not None:
-            self.opener.logins.close()
         self._filters.chain.stop()
 
     def opening(self) -> int:
