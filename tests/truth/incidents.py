@@ -457,21 +457,18 @@ def slow_network(lab: Lab, **settings: str) -> None:
 @workload(
     "One producer fills the broker's request queue: its batches are compressed anew, and there is one thread for all.",
     num_io_threads="1",
-    variants={"java": {"library": "java"}},
 )
-def noisy_neighbour(lab: Lab, **settings: str) -> None:
+def noisy_neighbour(lab: Lab) -> None:
     lab.topic("bulk", 4, compression_type="gzip", compression_gzip_level="9")
     lab.topic("orders", 2)
     lab.produce("shop", "orders", rate=20)
     lab.consume("billing", "orders", group="billing")
     lab.wait(12)
     bulk = [
-        lab.produce(
-            f"bulk-{number}", "bulk", rate=0, size=50_000, host="bulk", linger_ms=20, batch_size=900_000, **settings
-        )
+        lab.produce(f"bulk-{number}", "bulk", rate=0, size=50_000, host="bulk", linger_ms=20, batch_size=900_000)
         for number in (1, 2)
     ]
-    lab.wait(22 if settings else 15)
+    lab.wait(15)
     for one in bulk:
         one.kill()
     lab.wait(9)

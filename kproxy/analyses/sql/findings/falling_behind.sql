@@ -63,6 +63,11 @@ WITH reads AS (
     SELECT kind, client_id, client_address, cluster, topic, partition, at_us, partition_offset, connection_id, exchange
     FROM client_offsets
     WHERE kind = 'commit' AND error_code = 0 AND partition_offset >= 0
+    UNION ALL -- where it began
+    SELECT 'commit', client_id, client_address, cluster, topic, partition, min(at_us), min_by(position, at_us),
+        min_by(connection_id, at_us), min_by(exchange, at_us)
+    FROM reads
+    GROUP BY client_id, client_address, cluster, topic, partition
 ), ends AS (
     SELECT cluster, topic, partition, end_offset, min(at_us) AS at_us
     FROM (
@@ -91,17 +96,11 @@ WITH reads AS (
     FROM behind
     GROUP BY kind, client_id, client_address, cluster, topic, partition
     HAVING count(*) >= 3 AND max(at_us) - min(at_us) >= $min_behind_seconds * 1000000
-        AND min(coalesce(step, 0)) >= 0 AND corr(lag, at_us) >= 0.8
-), begun AS (
-    SELECT client_id, client_address, cluster, topic, partition, min_by(high_watermark - position, at_us) AS first_lag
-    FROM reads
-    GROUP BY client_id, client_address, cluster, topic, partition
-), late AS ( -- it is further behind than when it began, and the next record has been there for long
+        AND min(coalesce(step, 0)) >= 0 AND corr(lag, at_us) >= 0.8 AND max_by(lag, at_us) > min_by(lag, at_us)
+), late AS ( -- and the next record has been there for long
     SELECT s.*, s.until_us - e.at_us AS behind_us
     FROM series AS s
     ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
-    JOIN begun AS b ON b.client_id IS NOT DISTINCT FROM s.client_id AND b.client_address = s.client_address AND b.cluster = s.cluster
-        AND b.topic = s.topic AND b.partition = s.partition AND b.first_lag < s.lag
     WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000
     QUALIFY row_number() OVER (PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind) = 1
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought
