@@ -7,8 +7,12 @@ from struct import pack, unpack_from
 
 import pytest
 
-from kproxy.config import Addresses, Login
+from kproxy.config import Addresses, Authentication, Login
+from kproxy.login.client_settings import Credentials
+from kproxy.login.log_in import log_in
+from kproxy.proxy.broker_client import BrokerClient
 from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.proxy.test_client_logins import write_users
 from tests.support.links import request, response
 from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
@@ -169,3 +173,23 @@ async def test_a_broker_that_closes_ends_the_login(login: Login) -> None:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await beat(proxy)
         await proxy.until(lambda: proxy.causes == {CloseCause.BROKER_LOGIN: 1})
+
+
+async def test_who_has_logged_in_to_kproxy_is_logged_in_to_the_broker(tmp_path: Path) -> None:
+    """SCRAM from the client, PLAIN to the broker, with a password of its own for each name."""
+    users = tmp_path / "users.json"
+    write_users(users, alice="of-client")
+    (tmp_path / "alice").write_text(SECRET)
+    login = Login(mechanism="PLAIN", username="kproxy", password=f"file:{tmp_path}/{{principal}}", cleartext=True)
+    known = Authentication(mechanisms=["SCRAM-SHA-256"], users=str(users))
+    async with (
+        SaslBroker() as broker,
+        front(broker.address, addresses=FIXED, login=login, authentication=known) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        client = BrokerClient(reader, writer)
+        await log_in(client.ask, Credentials("SCRAM-SHA-256", "alice", "of-client"), await client.versions())
+        assert broker.logins == []  # kproxy connects for the client only now
+        assert await ask(reader, writer, request(HEARTBEAT, 0, 5)) == response(5, b"\0\1t")
+        assert broker.logins == [f"\0kproxy\0{SECRET}".encode()]
+        client.close()
