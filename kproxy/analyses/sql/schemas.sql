@@ -27,7 +27,7 @@ columns:
 action: Give kproxy a source for ids that are not known; find out why old writers go on where versions are mixed for long.
 parameters: {}
 sampled: Other records, writers and readers may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with {rows:schema/schemas}[{rows where is_known=false:?}, {rows where is_known=false} not known][{rows where is_mixed=true:?}, {rows where is_mixed=true} mixed with others]; most records: {topic}, {part} by {subject}, version {schema_version}"
+verdict: "{count topic:topic/topics} with {rows:schema/schemas}[{rows where is_known=false:?}, {rows where is_known=false} not known][{rows where is_mixed=true:?}, {rows where is_mixed=true} mixed with others]; most records: {topic}, {part} by schema {schema_id}[{schema_version:?}, version {schema_version}]"
 order: 46
 only_if: FROM records WHERE value_schema_id IS NOT NULL OR key_schema_id IS NOT NULL OR value_fits IS NOT NULL OR key_fits IS NOT NULL
 */
