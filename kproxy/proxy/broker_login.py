@@ -22,10 +22,8 @@ from kproxy.protocol import ApiKey
 from kproxy.proxy.broker_client import BrokerClient, decode_response, encode_request
 from kproxy.proxy.forwarding.link import Link
 
-RENEWED_AFTER = (
-    0.85,
-    0.95,
-)  # of the lifetime; ExpiringCredentialRefreshConfig of Kafka's clients, and SaslClientAuthenticator
+# of the lifetime, as in Kafka's SaslClientAuthenticator.setAuthenticationEndAndSessionReauthenticationTimes
+RENEWED_AFTER = 0.85, 0.95
 CLOSED = "the broker closes the connection"
 
 
