@@ -110,9 +110,9 @@ WITH reads AS (
     GROUP BY client_id, client_address, cluster, connection_id, exchange
 ), times AS (
     SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(f.software) AS software,
-        sum(f.took_us) / (l.until_us - l.since_us) AS asked_share,
-        sum(CASE WHEN f.is_part THEN f.took_us ELSE 0 END) / (l.until_us - l.since_us) AS waiting_share,
-        sum(f.throttle_ms) * 1000 / (l.until_us - l.since_us) AS throttled_share
+        sum(f.took_us) / greatest(l.until_us - l.since_us, 1) AS asked_share,
+        sum(CASE WHEN f.is_part THEN f.took_us ELSE 0 END) / greatest(l.until_us - l.since_us, 1) AS waiting_share,
+        sum(f.throttle_ms) * 1000 / greatest(l.until_us - l.since_us, 1) AS throttled_share
     FROM late AS l
     JOIN fetches AS f ON f.client_id IS NOT DISTINCT FROM l.client_id AND f.client_address = l.client_address AND f.cluster = l.cluster
         AND f.at_us BETWEEN l.since_us AND l.until_us

@@ -26,7 +26,7 @@ columns:
 action: Give that client a quota (producer_byte_rate, request_percentage), or spread its work; look at the broker's RequestQueueSize and RequestHandlerAvgIdlePercent.
 reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:
-  times_slower: {default: 10, least: 2, meaning: "Clients whose answers took fewer times as long are not counted."}
+  times_slower: {default: 10, meaning: "Clients whose answers took fewer times as long are not counted."}
   min_ms: {default: 100, meaning: "Clients whose answers took less than this, at the median, are not counted."}
   min_share_percent: {default: 80, most: 100, meaning: "Share of the bytes of a second from which a client is its load."}
   min_answers: {default: 5, meaning: "Fewer answers, with or without the load, are not compared."}
