@@ -153,6 +153,18 @@ class ConfigError(UsageError):
         return "\n".join(self.lines())
 
 
+class LoginRefused(KproxyError):
+    """A login of kproxy's own at a broker failed; the text says why.
+
+    Attributes:
+        advice: what to do.
+    """
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.advice = advice
+
+
 FEW = 12  # names that a sentence may list
 
 

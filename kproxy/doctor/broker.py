@@ -16,9 +16,9 @@ from cryptography.x509.oid import NameOID
 
 from kproxy.config import BrokerTls, Cluster
 from kproxy.doctor.findings import Words
-from kproxy.errors import DecodeError, UpstreamError
+from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials
-from kproxy.login.log_in import LoginRefused, log_in
+from kproxy.login.log_in import log_in
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, join_address, parse_ip
 from kproxy.protocol.error_codes import ErrorCode

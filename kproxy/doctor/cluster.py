@@ -16,9 +16,9 @@ from kproxy.config import Cluster, Config, Login
 from kproxy.config.checks import broker_ports, first_broker_port, parse_node_ids
 from kproxy.doctor.broker import Broker, ask_broker, certificate_names, is_for
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
+from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import MECHANISMS, Credentials
 from kproxy.login.identities import Identities
-from kproxy.login.log_in import LoginRefused
 from kproxy.login.tokens import end_of
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, parse_ip, split_address

@@ -16,10 +16,10 @@ from kproxy.doctor.broker import certificate_names, is_for, is_same_certificate
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
 from kproxy.doctor.machine import Running, examine_machine, examine_running, look_for
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, LoginRefused
 from kproxy.filters.loading import BUILT_IN
 from kproxy.login.client_settings import Credentials
-from kproxy.login.log_in import LoginRefused, log_in
+from kproxy.login.log_in import log_in
 from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
 from kproxy.proxy.broker_client import BrokerClient
 

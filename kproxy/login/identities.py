@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from kproxy.config import PRINCIPAL, Login
+from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
-from kproxy.login.log_in import LoginRefused
 from kproxy.login.secrets import read_secret
 from kproxy.login.tokens import Endpoint, Msk, Tokens
 from kproxy.output.escaping import printable

@@ -22,7 +22,7 @@ from kproxy.authentication.scram import (
     parse_base64,
     parse_iterations,
 )
-from kproxy.errors import KproxyError
+from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey
@@ -35,18 +35,6 @@ LONGEST_SAID = 200  # characters of a broker's message
 KEPT_KEYS = 1_024  # of SCRAM: a user has the same salt at each login, so the slow hash is computed once
 Ask: TypeAlias = Callable[[int, int, Any], Awaitable[Any]]  # api_key, version, body -> the response
 Conversation: TypeAlias = Generator[bytes, bytes, None]  # yields kproxy's tokens, is sent the broker's
-
-
-class LoginRefused(KproxyError):
-    """The login failed; the text says why.
-
-    Attributes:
-        advice: what to do.
-    """
-
-    def __init__(self, what: str, advice: str) -> None:
-        super().__init__(what)
-        self.advice = advice
 
 
 async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> int:

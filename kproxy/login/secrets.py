@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kproxy.login.log_in import LoginRefused
+from kproxy.errors import LoginRefused
 
 LONGEST = 131_072  # bytes of a secret: tokens are the longest
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from kproxy.config import TokenEndpoint
-from kproxy.login.log_in import LoginRefused
+from kproxy.errors import LoginRefused
 from kproxy.login.secrets import LONGEST, read_secret
 from kproxy.output.escaping import printable
 

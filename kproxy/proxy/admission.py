@@ -6,11 +6,20 @@ Worker.take_place limits the number of connections.
 import time
 
 from kproxy.config import Limits
+from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.counters import Counters, SharedLimits, address_hash
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 MAPPED = b"\0" * 10 + b"\xff\xff"  # before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2)
 MOST_PLACES = 0xFFFFFFFF
+
+
+class ClientRefused(Exception):
+    """The client is not let in: *cause* is counted, the text is logged."""
+
+    def __init__(self, cause: CloseCause, why: str) -> None:
+        super().__init__(why)
+        self.cause = cause
 
 
 class Admission:

@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 from struct import pack
 from typing import Any
 
-from kproxy.errors import DecodeError, UpstreamError
+from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.filters.contract import Direction
-from kproxy.login.log_in import LoginRefused
 from kproxy.protocol import (
     ApiKey,
     MessageStruct,

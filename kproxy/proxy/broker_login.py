@@ -14,10 +14,10 @@ import time
 from typing import Any
 
 from kproxy.config import Login, Timeouts
-from kproxy.errors import DecodeError, UsageError
+from kproxy.errors import DecodeError, LoginRefused, UsageError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
-from kproxy.login.log_in import Ask, LoginRefused, log_in
+from kproxy.login.log_in import Ask, log_in
 from kproxy.protocol import ApiKey
 from kproxy.proxy.broker_client import BrokerClient, decode_response, encode_request
 from kproxy.proxy.forwarding.link import Link
@@ -55,6 +55,10 @@ class BrokerLogin:
             if known := self._identities.known(principal):  # another link has waited for the same token
                 return known
             return await asyncio.to_thread(self._identities.fetch)
+
+    def begin(self, link: Link) -> "LinkLogin":
+        """Return the logins of a new link."""
+        return LinkLogin(link, self)
 
     async def log_in_client(self, client: BrokerClient, versions: dict[int, int]) -> None:
         """Log in on a connection for kproxy's own requests, if kproxy has an identity of its own. Raises LoginRefused."""

@@ -36,6 +36,7 @@ from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey, Direction, RequestHeader
 from kproxy.protocol.constants import SIZE_FIELD
+from kproxy.proxy.admission import ClientRefused
 from kproxy.proxy.broker_client import explain_foreign_protocol
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.logs import log
@@ -59,14 +60,6 @@ LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTI
 AskVersions = Callable[[tuple[str, int] | None, int], Awaitable[bytes]]  # target, version -> body of the response
 NoteLogin = Callable[[ConnectionFacts, bool], None]
 Narrow = Callable[[ConnectionFacts, RequestFacts, bytes], Outcome | Awaitable[Outcome]]
-
-
-class ClientRefused(Exception):
-    """The client is not let in: *cause* is counted, the text is logged."""
-
-    def __init__(self, cause: CloseCause, why: str) -> None:
-        super().__init__(why)
-        self.cause = cause
 
 
 class ClientStream:

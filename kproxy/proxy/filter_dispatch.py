@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
@@ -19,12 +20,14 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import ApiKey, read_request_header
-from kproxy.proxy.client_logins import ClientLogins
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.session.sasl import SaslPhase
+
+if TYPE_CHECKING:
+    from kproxy.proxy.client_logins import ClientLogins
 
 AFTER_CORRELATION_ID = 8
 MOST_UNCHANGED = 64

@@ -13,7 +13,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -22,9 +22,9 @@ from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
+from kproxy.proxy.admission import ClientRefused
 from kproxy.proxy.broker_client import ask_versions
 from kproxy.proxy.brokers import BrokerTable, Reachability
-from kproxy.proxy.client_logins import ClientLogins, ClientRefused, ClientStream, Narrow, NoteLogin
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.tls_side import TlsSide
@@ -37,6 +37,9 @@ from kproxy.proxy.network.upstream import Upstream
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.tapped import Opened
+
+if TYPE_CHECKING:
+    from kproxy.proxy.client_logins import ClientLogins, Narrow, NoteLogin
 
 
 def client_of(link: Link) -> str:
@@ -112,8 +115,8 @@ class LinkOpener:
         brokers: BrokerTable,
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
-        narrow: Narrow,
-        note_login: NoteLogin,
+        narrow: "Narrow",
+        note_login: "NoteLogin",
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls: Contexts | None = None
@@ -124,8 +127,10 @@ class LinkOpener:
             self.broker_tls = Contexts(cluster.broker_tls)
         self.logins: ClientLogins | None = None
         if cluster.authentication is not None:
+            from kproxy.proxy import client_logins  # noqa: PLC0415 - few clusters end logins
+
             largest = config.limits.unauthenticated_frame_size
-            self.logins = ClientLogins(cluster, largest, counters, self._ask_versions, narrow, note_login)
+            self.logins = client_logins.ClientLogins(cluster, largest, counters, self._ask_versions, narrow, note_login)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability
@@ -275,9 +280,11 @@ class LinkOpener:
             link.return_client(peeked.detach())
 
     async def _log_in_client(
-        self, link: Link, logins: ClientLogins, tls: ClientTlsObjects | None, target: tuple[str, int] | None
+        self, link: Link, logins: "ClientLogins", tls: ClientTlsObjects | None, target: tuple[str, int] | None
     ) -> None:
         """Have the client prove who it is."""
+        from kproxy.proxy.client_logins import ClientStream  # noqa: PLC0415 - few clusters end logins
+
         # owned here, so that it is not closed while the loop watches it
         client = socket.socket(fileno=link.take_client())
         client.setblocking(False)

@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kproxy.authentication.own_logins import OwnLogins
 from kproxy.config import Cluster, Config
-from kproxy.errors import UpstreamError, UsageError
+from kproxy.errors import LoginRefused, UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Outcome, RequestFacts
 from kproxy.filters.loading import load_chain
 from kproxy.filters.passage import Hook, Kind
 from kproxy.filters.refuse_logins import RefuseLogins
-from kproxy.login.log_in import LoginRefused
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy.admission import OF_THIS_PROCESS, Admission
 from kproxy.proxy.broker_client import Broker, NotListed, discover, explain_foreign_protocol
-from kproxy.proxy.broker_login import BrokerLogin, LinkLogin
 from kproxy.proxy.brokers import BrokerTable, Reach, Reachability
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.filter_dispatch import FilterDispatch
@@ -49,8 +46,10 @@ from kproxy.proxy.shared_state import SharedCounts, SharedSets
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 if TYPE_CHECKING:
+    from kproxy.authentication.own_logins import OwnLogins
     from kproxy.filters.breakpoints.breakpoint import Breakpoint
     from kproxy.filters.breakpoints.filter import Breakpoints
+    from kproxy.proxy.broker_login import BrokerLogin, LinkLogin
     from kproxy.proxy.stops import Stops
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
@@ -148,7 +147,7 @@ class VirtualCluster:
             self._note_login,
         )
         before = self._filters.chain
-        self._login = None if cluster.login is None else BrokerLogin(cluster.login, config.timeouts)
+        self._login = _broker_login(cluster, config)
         self.logs_in = self._login is not None
         self._filters.use_chain(chain)
         self._filters.clients_log_in = not self.logs_in
@@ -227,14 +226,7 @@ class VirtualCluster:
                 clock=time.monotonic_ns,
                 runtime=self._runtime,
                 again=again,
-                before=[
-                    *(
-                        []
-                        if cluster.authentication is None
-                        else [OwnLogins(cluster.authentication.broker_users == "pass")]
-                    ),
-                    *([] if breakpoints is None else [breakpoints]),
-                ],
+                before=[*_own_logins(cluster), *([] if breakpoints is None else [breakpoints])],
                 after=[] if cluster.login is None or cluster.authentication is not None else [RefuseLogins()],
             )
         except UsageError as error:
@@ -435,13 +427,13 @@ class VirtualCluster:
         if link.closed:
             return
         if link.login is None and self._login is not None:
-            link.login = LinkLogin(link, self._login)
+            link.login = self._login.begin(link)
         if link.login is not None:
             self._run(self._log_in(link, link.login))
         else:  # it was accepted under another configuration
             link.end_login()
 
-    async def _log_in(self, link: Link, login: LinkLogin) -> None:
+    async def _log_in(self, link: Link, login: "LinkLogin") -> None:
         try:
             await login.log_in()
         except LoginRefused as error:
@@ -609,6 +601,24 @@ def _breakpoints(breakpoints: Sequence[SetBreakpoint]) -> "list[Breakpoint]":
     from kproxy.filters.breakpoints.breakpoint import Breakpoint  # noqa: PLC0415 - as the filter
 
     return [msgspec.convert(msgspec.structs.asdict(one), Breakpoint) for one in breakpoints]
+
+
+def _broker_login(cluster: Cluster, config: Config) -> "BrokerLogin | None":
+    """Return how kproxy logs in to the brokers. Raises UsageError."""
+    if cluster.login is None:
+        return None
+    from kproxy.proxy.broker_login import BrokerLogin  # noqa: PLC0415 - few clusters have a login
+
+    return BrokerLogin(cluster.login, config.timeouts)
+
+
+def _own_logins(cluster: Cluster) -> "list[OwnLogins]":
+    """Return the filter that clusters have whose clients log in to kproxy."""
+    if cluster.authentication is None:
+        return []
+    from kproxy.authentication.own_logins import OwnLogins  # noqa: PLC0415 - few clusters end logins
+
+    return [OwnLogins(cluster.authentication.broker_users == "pass")]
 
 
 def clock_offset() -> int:

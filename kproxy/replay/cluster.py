@@ -12,9 +12,9 @@ from struct import pack
 from typing import Any
 
 from kproxy.config import BrokerTls
-from kproxy.errors import DecodeError, UpstreamError
+from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials
-from kproxy.login.log_in import LoginRefused, log_in
+from kproxy.login.log_in import log_in
 from kproxy.output.times import render_size
 from kproxy.protocol import (
     ApiKey,

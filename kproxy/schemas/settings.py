@@ -3,9 +3,7 @@
 They are sent to other processes as they are; names of files are in them, and no secret.
 """
 
-import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, convert, structs
@@ -14,6 +12,8 @@ from kproxy.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kproxy.schemas.store import Schema, Schemas
 
 PARTS = ("key", "value")
@@ -71,7 +71,7 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @classmethod
     def of_options(
-        cls, registries: Iterable[str] = (), folders: Iterable[str | Path] = (), topics: Iterable[str] = ()
+        cls, registries: Iterable[str] = (), folders: "Iterable[str | Path]" = (), topics: Iterable[str] = ()
     ) -> "SchemaSources":
         """Return what the options --registry, --schemas and --schema of a command name. Raises UsageError."""
         pairs = [one.partition("=") for one in topics]
@@ -86,6 +86,8 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def absolute(self) -> "SchemaSources":
         """Return the same, with names of folders and files that another process can open, wherever it was started."""
+
+        from pathlib import Path  # noqa: PLC0415 - a worker does without
 
         def path(name: str | None) -> str | None:
             return None if name is None else str(Path(name).absolute())
@@ -105,6 +107,8 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Args:
             wait_s: how long a question waits for the answer of a registry; an answer that comes later is there for the next.
         """
+        from pathlib import Path  # noqa: PLC0415 - a worker does without
+
         from kproxy.schemas.folder import read_folder  # noqa: PLC0415 - most runs have none
         from kproxy.schemas.registry import Registry  # noqa: PLC0415
         from kproxy.schemas.store import Schemas, Source  # noqa: PLC0415
@@ -116,6 +120,8 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 def _registry(option: str) -> RegistryOptions:
     """Parse "URL topics=orders-*,bills login=FILE"; words other than the URL are named as in the configuration."""
+    import shlex  # noqa: PLC0415 - for the options of commands only
+
     names = {field.name for field in structs.fields(RegistryOptions)} - {"url"}
     values: dict[str, str | list[str]] = {}
     try:
@@ -136,6 +142,8 @@ def _registry(option: str) -> RegistryOptions:
 
 
 def _chosen(place: str, file: str) -> "tuple[tuple[str, str], Schema]":
+    from pathlib import Path  # noqa: PLC0415
+
     from kproxy.schemas.folder import read_file  # noqa: PLC0415
 
     if (parts := _place(place)) is None:

@@ -13,9 +13,9 @@ from urllib.parse import parse_qs
 import pytest
 
 from kproxy.config import Identity, Login, TokenEndpoint
+from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
-from kproxy.login.log_in import LoginRefused
 
 NOW = 1_000_000.0
 

@@ -6,8 +6,9 @@ from struct import pack
 import pytest
 
 from kproxy.authentication.scram import WrongToken
+from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
-from kproxy.login.log_in import LoginRefused, Scram, log_in
+from kproxy.login.log_in import Scram, log_in
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.cluster import Link
 from tests.support.replayed import PATIENCE_S, serving
