@@ -15,7 +15,10 @@ from tests.support.corpus import CAPTURES
 from tests.support.rotated import Packets, cut, packets_of
 from tests.support.sampled import sampled
 
-NAMES = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
+# without the one whose clock went back: packets of many files are put in the order of their times
+NAMES = sorted(
+    str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "capture-clock-set." not in path.name
+)
 GROUP, TLS = "03-classic-rebalance-range.pcap", "07-tls13-dsb.pcapng"
 CASES = [(name, seed) for name in NAMES for seed in (1, 2, 3)]
 

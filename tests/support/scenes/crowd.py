@@ -148,6 +148,7 @@ def members(rows: Rows) -> None:
     for n in range(30):
         one.group(10 + n, "heartbeat", "g", api=ApiKey.HEARTBEAT, member_id="g-0", generation=2, error_code=27)
         two.group(10 + n, "commit", "g", api=ApiKey.OFFSET_COMMIT, member_id="g-1", generation=2, error_code=27)
+    for n in range(30):
         one.group(50 + n, "sync", "g", api=ApiKey.SYNC_GROUP, member_id="g-0", generation=2, error_code=23)
     two.group(100, "leave", "g", api=ApiKey.LEAVE_GROUP, member_id="g-1", reason="the consumer is being closed")
     two.group(110, "join", "g", member_id="g-2", response_generation=3, group_instance_id="i-1", **shared)

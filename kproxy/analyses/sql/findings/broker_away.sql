@@ -31,7 +31,7 @@ only_if: >-
     SELECT connection_id FROM connections WHERE closed_by = 'broker'
     UNION ALL
     SELECT connection_id FROM exchanges
-    WHERE expects_response AND epoch_us(request_at) + coalesce(max_wait_ms, 0) * 1000 + $min_seconds * 1000000 <= coalesce(
+    WHERE expects_response AND epoch_us(request_at) + 1000 * coalesce(max_wait_ms, 0)::BIGINT + $min_seconds * 1000000 <= coalesce(
       epoch_us(response_at), (SELECT max(epoch_us(last_seen_at)) FROM connections))
   ) HAVING count(DISTINCT connection_id) > 1
 frame:
