@@ -18,7 +18,7 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.styles import PLAIN, is_terminal, style_for
 from kproxy.output.times import Clock
-from kproxy.pipeline.line_output import ListedLines, Render
+from kproxy.pipeline.line_output import Lines, ListedLines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
 from kproxy.session import Event, Exchange
@@ -157,6 +157,8 @@ def text_renderer(*, verbose: bool, on_terminal: bool, wide: bool = False, clock
 
 def _jsonl(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
+    if options.most is None:
+        return lambda: Lines(event_line, options.open_sink())
     return lambda: ListedLines(event_line, options.open_sink(), most=options.most)
 
 
