@@ -4,15 +4,17 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
 from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
-from kproxy.schemas.store import Schemas
 from kproxy.session import Direction as Direction  # noqa: PLC0414 - filters import it from here
+
+if TYPE_CHECKING:
+    from kproxy.schemas.store import Schemas
 
 Result = TypeVar("Result")
 TOPIC_NAMES = "topic_names"  # in Runtime.kept
@@ -189,7 +191,7 @@ class Runtime(Protocol):
         of the event "forwarded": exported, dropped, failed. Raises UsageError if the endpoint cannot be used.
         """
 
-    def schemas(self) -> Schemas:
+    def schemas(self) -> "Schemas":
         """Return the sources of schemas of the configuration. They never wait: what a registry has to be asked for is None now,
         and ``Schemas.is_asked`` until it has answered. Raises UsageError if they cannot be used.
         """

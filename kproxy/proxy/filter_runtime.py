@@ -17,10 +17,10 @@ from kproxy.proxy.messages import ClientMetrics, JournalState, Message
 from kproxy.proxy.otlp.exporter import Exporters
 from kproxy.proxy.shared_state import CALLS, FAULTS, SPENT_NS, SharedCounts, SharedSets
 from kproxy.schemas.settings import SchemaSources
-from kproxy.schemas.store import Schemas
 
 if TYPE_CHECKING:
     from kproxy.proxy.journal import FileJournal
+    from kproxy.schemas.store import Schemas
 
 
 class Journals:
@@ -169,7 +169,7 @@ class FilterRuntime:
 
         return self._exporters.use(self.cluster, endpoint, report=report, count=count)
 
-    def schemas(self) -> Schemas:
+    def schemas(self) -> "Schemas":
         if self._schemas is None:
             self._schemas = self._sources.open(wait_s=0.0)
         return self._schemas
