@@ -28,6 +28,7 @@ SQL_TYPES = {
     "local-timestamp-micros": "TIMESTAMP",
     "uuid": "UUID",
 }
+MOST_FIXED = 2**31 - 1  # bytes
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -47,7 +48,7 @@ class AvroSchema(Compiled):
         except Exception as error:  # of fastavro: UnknownType, SchemaParseException
             raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
         shape = _Shape(named)
-        shape.smallest(self._schema, ())
+        shape.check(self._schema)
         self._is_recursive = shape.is_recursive
         self._read = fastavro.schemaless_reader
         self._named = named
@@ -116,33 +117,43 @@ class _Shape:
         self.is_recursive = False
         self._named = named
         self._sizes: dict[str, int] = {}
+        self._items: list[Any] = []  # the types of items of arrays
 
-    def smallest(self, schema: Any, inside: tuple[str, ...], depth: int = 0) -> int:
+    def check(self, schema: Any) -> None:
+        """Raise SchemaError for a schema that is refused."""
+        self._smallest(schema, ())
+        for items in list(self._items):  # now that the sizes of types that contain themselves are known
+            if not self._smallest(items, ()):
+                raise SchemaError("an array of items that take no bytes: any number could come")
+
+    def _smallest(self, schema: Any, inside: tuple[str, ...], depth: int = 0) -> int:
         """Return the fewest bytes that a value takes. Raises SchemaError for a schema that is refused."""
         if depth > MOST_DEPTH:
             raise SchemaError(f"the schema is more than {MOST_DEPTH} levels deep")
         if isinstance(schema, list):
-            return 1 + min((self.smallest(one, inside, depth + 1) for one in schema), default=0)
+            return 1 + min((self._smallest(one, inside, depth + 1) for one in schema), default=0)
         if isinstance(schema, str):
             return self._by_name(schema, inside, depth)
         match schema["type"]:
             case "array":
-                if not self.smallest(schema["items"], inside, depth + 1):
-                    raise SchemaError("an array of items that take no bytes: any number could come")
+                self._items.append(schema["items"])
+                self._smallest(schema["items"], inside, depth + 1)
                 size = 1
             case "map":
-                self.smallest(schema["values"], inside, depth + 1)
+                self._smallest(schema["values"], inside, depth + 1)
                 size = 1
             case "fixed":
-                size = int(schema["size"])
+                size = schema["size"]
+                if type(size) is not int or not 0 <= size <= MOST_FIXED:  # fastavro takes any
+                    raise SchemaError(f"the size of a fixed type is not a whole number from 0 to {MOST_FIXED:,}")
             case "enum":
                 size = 1
             case "record" | "error":
                 name = schema["name"]
-                size = sum(self.smallest(one["type"], (*inside, name), depth + 1) for one in schema["fields"])
+                size = sum(self._smallest(one["type"], (*inside, name), depth + 1) for one in schema["fields"])
                 self._sizes[name] = size
             case other:
-                size = self.smallest(other, inside, depth + 1)
+                size = self._smallest(other, inside, depth + 1)
         return size
 
     def _by_name(self, name: str, inside: tuple[str, ...], depth: int) -> int:
@@ -155,7 +166,7 @@ class _Shape:
             return self._sizes[name]
         if name not in self._named:
             raise SchemaError(f"the type {name} is not defined")
-        return self.smallest(self._named[name], inside, depth + 1)
+        return self._smallest(self._named[name], inside, depth + 1)
 
 
 KINDS = (  # in the order of avro_walk.Kind

@@ -213,7 +213,7 @@ cdef int put_long(Buffer *out, int64_t value) except -1 nogil:
 
 
 cdef inline int skip(Walk *w, int64_t size) noexcept nogil:
-    if size > w.limit - w.at:
+    if size < 0 or size > w.limit - w.at:
         return BROKEN
     w.at += size
     return FITS

@@ -16,13 +16,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.fuzz.avro_target import check_avro, damaged_payload
 from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.records_target import check_records
 from tests.support.corpus import damaged, golden_bodies, golden_lines
 
 EVERY = 20_000  # rounds between two progress lines
-RECORDS = 4  # one round in so many is a records field
+RECORDS = 4  # one round in so many is a records field, and one a payload of Avro
 CAPTURES = 100  # one round in so many is a capture: they take about that much longer
 
 
@@ -58,6 +59,8 @@ def one_round(
             case _:
                 data = damaged_conversation(chance, folder)
         return check_capture(chance, data, folder) == 0
+    if number % RECORDS == 1:
+        return check_avro(damaged_payload(chance))
     if number % RECORDS == 0:
         return bool(check_records(damaged(chance, chance.choice(fields))))
     name, version, data = chance.choice(bodies)

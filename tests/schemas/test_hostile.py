@@ -17,11 +17,13 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.protocol.embedded import Content
+from kproxy.schemas.avro import AvroSchema
 from kproxy.schemas.formats import PayloadError, SchemaError, compile_schema
 from kproxy.schemas.registry import FAULTS_ALLOWED, MOST_ANSWER, Registry
 from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import make_viewers
+from tests.fuzz.avro_target import check_avro, damaged_payload
 from tests.support.certificates import certificates
 from tests.support.kafka.processes import eventually
 
@@ -255,3 +257,17 @@ def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         Registry(RegistryOptions(url=url))
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("size", [-5, 2**31, 2**70, "7", 1.5, True])
+def test_a_fixed_type_of_no_size_is_no_schema(size: object) -> None:
+    """fastavro takes any; a walk with a negative one would go back, before the payload."""
+    fixed = {"type": "fixed", "name": "f", "size": size}
+    with pytest.raises(SchemaError, match="size of a fixed type"):
+        AvroSchema(json.dumps({"type": "array", "items": fixed}), {})
+
+
+def test_what_the_walk_of_avro_accepts_is_what_fastavro_reads() -> None:
+    chance = random.Random(1)
+    accepted = sum(check_avro(damaged_payload(chance)) for _ in range(2_000))
+    assert 200 < accepted < 1_800
