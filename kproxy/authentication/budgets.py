@@ -1,4 +1,4 @@
-"""Budgets: how many failed logins an address, and a user, may have. They end guessing; they let nobody lock out another.
+"""Budgets: how many logins of an address or of a user may fail. They stop guessing, and do not let one client lock out another.
 
 Each has a number of failures to begin with, and gets one back every second. An address without any left is refused before its
 token is read. A user without any left is refused at addresses from which the user has not logged in before, so that guessing its

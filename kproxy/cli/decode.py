@@ -219,7 +219,6 @@ class _Decoder:
         self._output = output
         self._options = options
         self._jobs = jobs
-        self._is_bounded = options.most is not None
         self._shows_progress = not (options.on_terminal or options.quiet)
 
     def decode(self, files: Files, *, follow: bool) -> None:
@@ -246,7 +245,7 @@ class _Decoder:
                 for _ in self._run.read(source, name=files.path.name, wait_for_names=not live):
                     if advance is not None:
                         advance()
-                    if self._is_bounded and self._is_full:
+                    if self._options.most is not None and self._is_full:
                         break
             except KeyboardInterrupt:
                 self._run.interrupt()

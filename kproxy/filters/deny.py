@@ -50,7 +50,7 @@ from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.protocol.vocabulary import Scope
-from kproxy.schemas.store import Schemas
+from kproxy.schemas.store import SCHEMAS_LOOK_S, SCHEMAS_S, Schemas
 from kproxy.schemas.viewer import make_viewers
 
 KEPT = "deny"  # in Request.kept: the errors of topics that were taken out
@@ -62,10 +62,6 @@ MOST_LATE = 1_000  # decisions that wait for the disk
 LONGEST_LOGGED = 500  # characters of a decision
 LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
 LOGIN_S = 0.005  # between looks whether a login is answered
-SCHEMAS_S, SCHEMAS_LOOK_S = (
-    2.0,
-    0.02,
-)  # that a request with records waits for schemas; between looks whether they are there
 SCOPES = Scope.REQUEST, Scope.RECORDS
 HANDSHAKES = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 SESSIONS = {ApiKey.FETCH, ApiKey.SHARE_FETCH}  # whose requests name only what is new in a session

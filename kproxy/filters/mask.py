@@ -28,13 +28,12 @@ from kproxy.protocol.records.editing import TooLarge, change_fields
 from kproxy.protocol.records.in_place import CallingEditor, Editor
 from kproxy.schemas.formats import SchemaType
 from kproxy.schemas.framings import Framed, find_framing, message_indexes
-from kproxy.schemas.store import MOST_SCHEMAS, Schema, Schemas
+from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_LOOK_S, SCHEMAS_S, Schema, Schemas
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
-SCHEMAS_S, SCHEMAS_LOOK_S = 2.0, 0.02  # that a response waits for schemas; between looks whether they are there
 
 
 class MaskRule(Options, frozen=True):
@@ -99,7 +98,7 @@ class Masks(NamedTuple):
 
     values: Editor
     keys: Editor | None
-    is_late: list[bool] = [False]  # noqa: RUF012 - one flag: schemas are not waited for any longer
+    late: "Masks | None" = None  # the same, which waits for no schema; None: they never wait
 
 
 class SchemaNotYet(Exception):
@@ -107,7 +106,7 @@ class SchemaNotYet(Exception):
 
 
 class SchemaMask:
-    """Hides fields of keys or values that name a schema, and of those that are JSON without one. The framing stays.
+    """Hides fields of keys or values by the schema that they name; without a schema, as JSON. The framing stays.
 
     Args:
         schemas: the sources.
@@ -115,7 +114,7 @@ class SchemaMask:
         states, stars: what is hidden, and whether a text becomes "***".
         json: for those without a schema, and for JSON Schema.
         blanks: what its schema does not describe, and what has no schema that is known, becomes empty.
-        is_late: whether it no longer waits for registries.
+        waits: whether it raises SchemaNotYet while a registry is asked.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class SchemaMask:
         stars: bool,
         json: JsonMask,
         blanks: bool,
-        is_late: list[bool],
+        waits: bool,
     ) -> None:
         self._schemas = schemas
         self._topic = topic
@@ -136,7 +135,7 @@ class SchemaMask:
         self._stars = stars
         self._json = json
         self._blanks = blanks
-        self._is_late = is_late
+        self._waits = waits
         self._hiding: dict[Schema, Any] = {}
 
     def __call__(self, data: bytes) -> bytes:
@@ -149,7 +148,7 @@ class SchemaMask:
             schema = self._schemas.find(framed.id, self._topic)
         payload = data if framed is None else framed.payload
         hidden = None if schema is None or not data.endswith(payload) else self._hidden(schema, framed, payload)
-        if hidden is None and not self._is_late[0] and self._schemas.is_asked(self._topic):
+        if hidden is None and self._waits and self._schemas.is_asked(self._topic):
             raise SchemaNotYet
         if hidden is None:
             return b"" if self._blanks else data
@@ -255,8 +254,8 @@ class MaskRecords(Filter):
         until = self.runtime.monotonic() + SCHEMAS_S
         while True:
             try:
-                for _, masks in partitions:
-                    masks.is_late[0] = self.runtime.monotonic() >= until
+                if self.runtime.monotonic() >= until:
+                    partitions = [(partition, masks.late or masks) for partition, masks in partitions]
                 return await self._mask_in_turns(response, partitions, changed)
             except SchemaNotYet:
                 changed = True
@@ -322,10 +321,14 @@ class MaskRecords(Filter):
         keys = JsonMask(states, replacement) if self.options.keys else None
         if not self._by_schema:
             return Masks(values, keys)
-        stars, blanks, is_late = replacement == REPLACEMENTS["stars"], self.options.other_values == "blank", [False]
-        by_schema = SchemaMask(self._schemas, topic, "value", states, stars, values, blanks, is_late)
-        of_keys = None if keys is None else SchemaMask(self._schemas, topic, "key", states, stars, keys, False, is_late)
-        return Masks(CallingEditor(by_schema), None if of_keys is None else CallingEditor(of_keys), is_late)
+        stars, blanks = replacement == REPLACEMENTS["stars"], self.options.other_values == "blank"
+
+        def made(waits: bool, late: Masks | None) -> Masks:
+            by_schema = partial(SchemaMask, self._schemas, topic, states=states, stars=stars, waits=waits)
+            of_keys = None if keys is None else CallingEditor(by_schema("key", json=keys, blanks=False))
+            return Masks(CallingEditor(by_schema("value", json=values, blanks=blanks)), of_keys, late)
+
+        return made(True, made(False, None))
 
     def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> "Steps":
         """Mask a records field; it is the same object if nothing is hidden. What follows the last complete batch is left out."""

@@ -1,6 +1,6 @@
 """Validate: records that their schemas do not describe do not get into a topic.
 
-Only Produce requests are held, and responses to those of which a part was refused. The ids that records begin with are collected
+Produce requests are held; so are their responses, if some partitions were refused. The ids that records begin with are collected
 without objects for the records; a batch is taken apart only if a payload has to be read or something is wrong.
 """
 
@@ -167,7 +167,7 @@ class Validate(Filter):
             )
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Return whether it is a request, or the response to one of which a part was refused."""
+        """Return whether it is a request, or a response to which refused partitions are added."""
         return direction == Direction.REQUEST or self.name in request.kept
 
     def on_request(self, request: Request) -> Verdict | Any:

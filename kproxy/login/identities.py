@@ -70,7 +70,7 @@ class Identities:
 
 
 def _filled(text: str, principal: str | None) -> str:
-    """Put the client's name into a user name or the place of a password. Raises LoginRefused for one that is none in a path."""
+    """Put the client's name into a user name or the path of a password. Raises LoginRefused if it could leave that path."""
     if PRINCIPAL not in text:
         return text
     if not principal:

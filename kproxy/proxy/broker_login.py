@@ -45,7 +45,7 @@ class BrokerLogin:
         self.versions: dict[object, dict[int, int]] = {}  # of a broker's APIs, by its address
 
     async def log_in(self, ask: Ask, versions: dict[int, int], principal: str | None) -> int:
-        """Log in on a connection of which *ask* sends requests, for a client; as kproxy.login.log_in."""
+        """Log in for a client; *ask* sends requests on the connection. Returns and raises what kproxy.login.log_in does."""
         return await log_in(ask, await self._credentials(principal), versions)
 
     async def _credentials(self, principal: str | None) -> Credentials:

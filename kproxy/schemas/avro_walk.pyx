@@ -3,7 +3,7 @@
 
 Compiled, as it looks at every byte of every record that a filter validates or masks: fastavro makes objects, at a tenth of the speed.
 The plan of a schema (avro.py) has a Node for each type at each place; a type that contains itself leads back to its own node.
-Bytes that are not hidden stay, but for the headers of blocks that have their size in bytes (Avro 1.12, "Arrays").
+Bytes that are not hidden stay as they are. Only a block that begins with its size in bytes (Avro 1.12, "Arrays") is written without it.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
