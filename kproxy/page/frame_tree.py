@@ -124,6 +124,8 @@ class _Walk:
 
     def _array(self, one: Field, node: Node | None) -> None:
         count = self._size(one, "int32")
+        if count == 0 and node is not None:
+            node.value = []  # null is another value
         for index in range(max(count, 0)):
             if self.at >= self._end:
                 raise _Ended(f"{count:,} elements of {one.json_name} are announced, and the bytes end after {index:,}")
@@ -319,7 +321,9 @@ class _Counter:
         """Return the node of a value, with all that the value contains."""
         self.left -= 1
         node = Node(name, _kind(value))
-        if isinstance(value, dict | list):
+        if value == []:
+            node.value = []
+        elif isinstance(value, dict | list):
             pairs = (
                 list(value.items()) if isinstance(value, dict) else [(f"[{at}]", one) for at, one in enumerate(value)]
             )

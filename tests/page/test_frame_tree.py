@@ -216,3 +216,15 @@ def test_long_arrays_are_bounded() -> None:
 def test_a_version_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="no version 99"):
         locate("FetchRequest", 99, b"", 0, 0)
+
+
+def test_an_empty_array_is_not_null() -> None:
+    """FetchRequest v12: compact arrays, whose count is one more, and 0 for null."""
+    empty = bytes.fromhex("ffffffff 000001f4 00000001 7fffffff 00 00000000 ffffffff 01 01 01 00")
+    topics = next(
+        child for child in locate("FetchRequest", 12, empty, 0, len(empty)).children if child.name == "topics"
+    )
+    assert (topics.value, topics.children) == ([], [])
+    unsubscribed = bytes.fromhex("00 01 01 00")  # MetadataRequest v12: null topics, which means all
+    everything = locate("MetadataRequest", 12, unsubscribed, 0, len(unsubscribed)).children[0]
+    assert (everything.name, everything.value, everything.children) == ("topics", None, [])

@@ -143,7 +143,8 @@ export class Tree {
       const many = inside && /^\[|array|\[\]/.test(node.type ?? "") ? html`<span class="none">${counted(inside, "element")}</span>` : nothing;
       return html`${inside ? many : html`<span class="none">null</span>`}${note}`;
     }
-    return html`<bdi>${visible(String(node.value))}</bdi>${note}`;
+    const text = Array.isArray(node.value) ? "[]" : String(node.value); // the only array is an empty one: others have children
+    return html`<bdi>${visible(text)}</bdi>${note}`;
   }
 
   close() {
