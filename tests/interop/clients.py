@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 import aiokafka.abc
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import config_option, events, properties_file
+from tests.support.sockets import end_offsets
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what it reads its own schemas with
@@ -21,6 +23,27 @@ with warnings.catch_warnings():
     from kafka import KafkaConsumer, KafkaProducer
 
 PATIENCE = 60  # seconds until a client that gets nothing gives up
+
+
+def consumed(cluster: Cluster, topic: str, **settings: Any) -> list[tuple[str, int, bytes | None, bytes | None]]:
+    """All that librdkafka reads of a topic, to the end of each partition."""
+    ends = end_offsets(cluster.open, topic)
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.open, "group.id": "reader", "enable.partition.eof": True, **settings}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+    found, ended = [], set()
+    try:
+        while len(ended) < len(ends):
+            record = consumer.poll(PATIENCE)
+            assert record is not None, f"nothing for {PATIENCE} s"
+            if record.error() is not None:
+                ended.add(record.partition())
+            else:
+                found.append((topic, record.partition(), record.key(), record.value()))
+    finally:
+        consumer.close()
+    return found
 
 
 class Client(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.interop.clients import consumed
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST, run_tool
@@ -94,10 +95,7 @@ def test_short_sessions_under_load_while_the_password_changes(kafka: None, tmp_p
                 run_tool(NEWEST, "kafka.admin.ConfigCommand", "--bootstrap-server", brokers.open, *words)
                 (tmp_path / "password").write_text("another-secret")
         assert producer.flush(30) == 0 and failed == []
-        consumer = Consumer({"bootstrap.servers": brokers.open, "group.id": "all", "auto.offset.reset": "earliest"})
-        consumer.subscribe([topic])
-        values = Counter(message.value() for message in iter(lambda: consumer.poll(3), None) if not message.error())
-        consumer.close()
+        values = Counter(value for _, _, _, value in consumed(brokers, topic))
         assert values == Counter(str(number).encode() for number in range(sent))
         assert proxy.count("kproxy_broker_logins_total") > 8
         assert "another-secret" not in proxy.log.read_text()

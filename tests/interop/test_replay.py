@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.protocol import ApiKey
 from kproxy.replay.recording import Recording
+from tests.interop.clients import consumed
 from tests.support.command import kproxy
 from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.fixtures import started
@@ -23,7 +24,6 @@ from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.security import Security
 from tests.support.replayed import capture, recorded
-from tests.support.sockets import end_offsets
 
 PATIENCE_S = 60.0
 
@@ -54,27 +54,6 @@ def produced(recording: Recording) -> Iterator[tuple[str, int, bytes | None, byt
                 while read.has_next():
                     for record in read.next_batch():
                         yield name, partition.index, record.key, record.value
-
-
-def consumed(cluster: Cluster, topic: str, **settings: Any) -> list[tuple[str, int, bytes | None, bytes | None]]:
-    """All that librdkafka reads of a topic, to the end of each partition."""
-    ends = end_offsets(cluster.open, topic)
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.open, "group.id": "reader", "enable.partition.eof": True, **settings}
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-    found, ended = [], set()
-    try:
-        while len(ended) < len(ends):
-            record = consumer.poll(PATIENCE_S)
-            assert record is not None, f"nothing for {PATIENCE_S} s"
-            if record.error() is not None:
-                ended.add(record.partition())
-            else:
-                found.append((topic, record.partition(), record.key(), record.value()))
-    finally:
-        consumer.close()
-    return found
 
 
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
