@@ -1,0 +1,61 @@
+"""What a key service is: it makes data keys, and gives back the plain key of a wrapped one.
+
+A data key is what records are encrypted with; it is stored next to them, wrapped by a key that never leaves its key service.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kproxy.errors import KproxyError
+
+DATA_KEY_SIZE = 32  # bytes: AES-256
+MOST_WRAPPED = 4_096  # bytes of a wrapped data key; that of AWS KMS has 184
+
+
+class KeyServiceError(KproxyError):
+    """A key service did not do what it was asked for. The message is one sentence without secrets."""
+
+
+class KeyServiceAway(KeyServiceError):
+    """The key service is slow, away or throttles: the same call may succeed later."""
+
+
+class KeyRefused(KeyServiceError):
+    """kproxy has no right to use the key, or its login at the key service is not valid."""
+
+
+class KeyDestroyed(KeyServiceError):
+    """There is no such key, or that version of it is gone: what it wrapped stays unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataKey:
+    """A new data key.
+
+    Attributes:
+        plain: the key, 32 bytes; not in the repr.
+        wrapped: the same key, encrypted by a key of the key service; at most MOST_WRAPPED bytes.
+    """
+
+    plain: bytes = field(repr=False)
+    wrapped: bytes
+
+
+class KeyService(Protocol):
+    """A key service. Its methods block: call them in threads, of which several may call at once.
+
+    Each raises a KeyServiceError, and nothing else, within a bounded time.
+    """
+
+    def new_data_key(self, key_name: str) -> DataKey:
+        """Return a new data key, wrapped by the newest version of the key *key_name*."""
+
+    def unwrap(self, key_name: str, wrapped: bytes) -> bytes:
+        """Return the 32 bytes of the data key that *wrapped* holds.
+
+        Raises KeyDestroyed if the key, or the version of it that wrapped the data key, is gone. Bytes that this key has not
+        wrapped are a KeyServiceError.
+        """
+
+    def close(self) -> None:
+        """Give up connections, and forget keys."""
