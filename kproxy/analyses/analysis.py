@@ -250,7 +250,6 @@ class Analysis(Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Parameter -> default."""
         return {name: parameter.default for name, parameter in self.header.parameters.items()}
 
     @property
@@ -423,7 +422,6 @@ def bind(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def known_to(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the given values whose names are parameters of the analysis."""
     return {name: value for name, value in given.items() if name in analysis.parameters}
 
 

@@ -33,7 +33,6 @@ QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
 
 
 def prepare(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Set a new connection up for analyses."""
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
     for macro in MACROS:

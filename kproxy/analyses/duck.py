@@ -93,7 +93,6 @@ class ScratchDirectory:
             raise
 
     def cleanup(self) -> None:
-        """Remove it."""
         self._directory.cleanup()
         if self._lock >= 0:
             os.close(self._lock)

@@ -38,7 +38,6 @@ class FactsTable(NamedTuple):
 
 
 def arrow_table(name: str) -> "pyarrow.Table":
-    """A table of facts for an engine."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
     table = FACTS_TABLES[name]

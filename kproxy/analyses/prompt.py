@@ -40,7 +40,6 @@ class SqlCompleter(Completer):
         self._functions = list(functions)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """See Completer."""
         before = document.text_before_cursor
         if qualified := QUALIFIED.search(before):
             yield from self._matching(self._columns_of(qualified[1], document.text), qualified[2], "column")

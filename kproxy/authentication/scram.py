@@ -50,7 +50,6 @@ class Verifier:
 
 
 def make_verifier(mechanism: str, password: bytes, salt: bytes, iterations: int) -> Verifier:
-    """Make the verifier of a password."""
     digest = DIGESTS[mechanism]
     client_key, server_key = keys_of(digest, hashlib.pbkdf2_hmac(digest, password, salt, iterations))
     return Verifier(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)

@@ -224,7 +224,6 @@ def _body(header: RequestHeader, frame: bytes) -> Any:
 
 
 def _response(header: RequestHeader, **fields: Any) -> bytes:
-    """Return a response frame."""
     message = response_message(header.api_key)
     assert message is not None
     made: Any = struct_types(message.name)[message.name](**fields)

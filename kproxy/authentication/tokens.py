@@ -141,7 +141,6 @@ class Bearer:
         self._now_s = now_s
 
     async def evaluate(self, token: bytes) -> Step:
-        """Check the token."""
         if len(token) > LARGEST:
             raise LoginFailed(f"{len(token)} bytes; a token has {LARGEST} at most", REFUSED)
         authorization, bearer = _open(token)

@@ -58,7 +58,6 @@ class SlowHash:
 
 
 def make_slow_hash(password: bytes) -> SlowHash:
-    """Make the hash of a password."""
     salt = secrets.token_bytes(SALT_SIZE)
     return SlowHash(salt, _scrypt(password, salt, SCRYPT), SCRYPT)
 
@@ -97,7 +96,6 @@ class User(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     @property
     def mechanisms(self) -> list[str]:
-        """The mechanisms that the user can log in with."""
         return [name for name, field in FIELDS.items() if getattr(self, field) is not None]
 
 
@@ -112,7 +110,6 @@ class UsersFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def new_users_file() -> UsersFile:
-    """Make a file without users."""
     return UsersFile(b64encode(secrets.token_bytes(KEY_SIZE)).decode())
 
 
@@ -214,7 +211,6 @@ class Users:
         return len(self._groups)
 
     def groups(self, name: str) -> frozenset[str]:
-        """Return the groups of a user."""
         return self._groups.get(name, frozenset())
 
     def verifier(self, mechanism: str, name: str) -> Verifier:

@@ -43,7 +43,6 @@ class CaptureFile(Struct, frozen=True, order=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no packet."""
         return self.first_ns == NO_PACKETS
 
 
@@ -75,7 +74,7 @@ class ReopenedFile:
         return count
 
     def close(self) -> None:
-        """See RawFile."""
+        pass
 
 
 class _Reading:
@@ -137,7 +136,6 @@ class MergedCapture(ClosedOnExit):
         return self._read[1] + sum(one.raw.position for _, _, one in self._reading)
 
     def runs(self) -> Iterator[PacketRun]:
-        """See Capture."""
         reading = self._reading
         while not self._stopped:
             self._begin_due()
@@ -171,7 +169,6 @@ class MergedCapture(ClosedOnExit):
             one.capture.stop()
 
     def close(self) -> None:
-        """Close the files."""
         while self._reading:
             self._reading.pop()[2].capture.close()
 

@@ -372,7 +372,6 @@ class Capture(ClosedOnExit):
                 self._map = mmap(file.fileno(), 0, access=ACCESS_READ)
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()
 
     def _detect(self) -> Scanner:

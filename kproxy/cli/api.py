@@ -321,7 +321,6 @@ class FieldTree:
     width: int
 
     def render(self) -> Iterator[str]:
-        """Yield the lines."""
         yield from self._branches(fields_at(self.layout.fields, self.version), (), "")
 
     def _branches(self, fields: tuple[Field, ...], path: tuple[str, ...], indent: str) -> Iterator[str]:

@@ -351,7 +351,6 @@ class GrowingFile:
         return count
 
     def close(self) -> None:
-        """See RawFile."""
         self._raw.close()
 
     def _replacement(self) -> FileIO | None:

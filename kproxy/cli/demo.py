@@ -106,7 +106,6 @@ class DemoProxy(Proxy):
         self.decoded_log, self.capture = folder / "decoded.jsonl", folder / "trace.pcapng"
 
     def configuration(self) -> dict[str, Any]:
-        """See Proxy."""
         analysis = {"log": {"path": str(self.decoded_log)}, "capture": {"path": str(self.capture)}}
         return {**super().configuration(), "analysis": analysis}
 

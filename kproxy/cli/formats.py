@@ -97,7 +97,6 @@ class OutputOptions(Struct, frozen=True):
 
     @property
     def on_terminal(self) -> bool:
-        """Whether the output goes to a terminal."""
         return self.path is None and is_terminal(sys.stdout)
 
     def open_sink(self) -> Sink:

@@ -326,17 +326,14 @@ class _Task:
     # Of Division: its Link
 
     def publish(self, fact: Fact) -> None:
-        """See Link."""
         self._facts.append(fact)
 
     def ask(self, before: int) -> _Answer:
-        """See Link."""
         self._send(before - 1, asks=True)
         answer: _Answer = self._pipe.recv()
         return answer
 
     def report(self) -> None:
-        """See Link."""
         self._send(self._division.position)
         self._check_interrupt()
 

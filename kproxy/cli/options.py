@@ -87,7 +87,6 @@ def bootstrap_option(text: str) -> Callable[[Command], Command]:
 
 
 def complete_apis(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of APIs."""
     from kproxy.protocol.facts import facts  # noqa: PLC0415
 
     return _beginning(incomplete, [api.name for api in facts().apis.values()])

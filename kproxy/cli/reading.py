@@ -192,7 +192,6 @@ class SourceReader:
             self._show(text)
 
     def contained(self) -> AbstractContextManager[None]:
-        """See FirstAnswer."""
         return nullcontext() if self.first is None else self.first.contained()
 
     def _read_first_part(self, source: Input, steps: Iterator[None]) -> bool:

@@ -46,7 +46,6 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     name = "speed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """See click."""
         if value == AS_FAST_AS_IT_GOES:
             return AS_FAST_AS_IT_GOES
         try:

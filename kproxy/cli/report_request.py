@@ -73,7 +73,6 @@ class ReportRequest(Struct, frozen=True):
 
     @property
     def form(self) -> Format:
-        """The form of the report."""
         return format_of(self.output, self.format_name, SUFFIXES, Format.TEXT)
 
     @property
@@ -193,7 +192,6 @@ def is_gated(request: ReportRequest, made: "Report") -> bool:
 
 
 def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
-    """Yield the lines of --list."""
     for one in analyses:
         yield f"{one.id:<28}  {one.severity:<8}  {printable(one.title, 100)}"
         for name, parameter in one.header.parameters.items():

@@ -56,7 +56,6 @@ def problem(subject: str, what: str, advice: str = "") -> Finding:
 
 
 def count(findings: Iterable[Finding], state: State) -> int:
-    """Count the findings in a state."""
     return sum(one.state is state for one in findings)
 
 

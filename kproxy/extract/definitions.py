@@ -157,7 +157,6 @@ class Block:
     versions: Versions = field(default_factory=Versions)
 
     def add_version(self, version: int) -> None:
-        """Add a version that this definition describes."""
         self.versions = Versions.union([self.versions, Versions(((version, version),))])
 
 

@@ -43,7 +43,6 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """Its file name."""
         return f"{self.module}-{self.release}.jar"
 
 

@@ -266,7 +266,6 @@ class Audit(Filter):
         return True
 
     def _resources(self, request: Request) -> list[Resource] | None:
-        """Return the resources that the request names; None if it is not audited."""
         is_chosen = request.api_key not in self._always  # chosen by its topics, so all of them are looked at
         most = MOST_LOOKED_AT if is_chosen else MOST_RESOURCES
         resources = resources_of(request.api_key, request.api_version, request.message, most)

@@ -154,7 +154,6 @@ class Chain:
         self._filters_of_parts.clear()
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Return what to do with frames of an API at a version."""
         if not is_known(api_key, api_version):
             return self.unknown(direction, api_key)
         if direction == Direction.REQUEST and api_version < oldest_accepted(self.filters, api_key):

@@ -174,7 +174,6 @@ class Compiled:
         return self.condition.holds(subject, topic, record, unclear=True if self.dry_run else None)
 
     def count(self, runtime: Runtime, event: str) -> None:
-        """Count a decision."""
         if event not in self._counts:
             self._counts[event] = runtime.shared_count("deny", event, self.name[:LONGEST_COUNTED])
         self._counts[event].add()

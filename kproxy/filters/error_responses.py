@@ -90,8 +90,6 @@ class Filled(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The places of errors in a response."""
-
     error: str | None  # attribute of the response
     has_message: bool
     arrays: tuple[Filled, ...]
@@ -152,7 +150,6 @@ class _Error:
         self._message = message
 
     def put(self, struct: Any, error: str | None, has_message: bool) -> None:
-        """Set the error of a struct that has one."""
         if error is not None:
             setattr(struct, error, self._code)
         if has_message:
@@ -279,7 +276,6 @@ class _Walk:
                 yield from self._from(here, tuple(self._from_array(here, there)))
 
     def _is_same(self, here: Field, there: Field) -> bool:
-        """Return whether a field of the response names what a field of the request names."""
         if here.is_array or self._version not in here.versions or here.type != there.type:
             return False
         if (here.name, there.name) in SAME_NAMES:

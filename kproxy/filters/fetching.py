@@ -66,7 +66,6 @@ class OpenedSessions:
         return error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def note(self, response: Response) -> None:
-        """Note the session that a broker has opened."""
         request: Any = response.request.message
         message: Any = response.message
         if response.request.api_key not in self._apis or request is None:
@@ -80,7 +79,6 @@ class OpenedSessions:
             self._note(response.connection, (message.session_id,))
 
     def forget(self, connection: ConnectionFacts) -> None:
-        """Forget the sessions of a connection."""
         self._opened.pop(connection.number, None)
 
     def _knows(self, connection: ConnectionFacts, session: Session) -> bool:

@@ -156,7 +156,6 @@ def identifying(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 
 def login_of(connection: ConnectionFacts) -> Login:
-    """Return the login of a connection so far."""
     login: Login = connection.state.setdefault(STATE, Login())
     return login
 

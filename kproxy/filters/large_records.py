@@ -37,7 +37,6 @@ class BatchCounts:
         self._logged: set[str] = set()
 
     def add(self, runtime: Runtime, reason: str) -> None:
-        """Count a batch."""
         runtime.shared_count(self._filter_name, self._event, reason).add()
         if reason not in self._logged:
             self._logged.add(reason)

@@ -292,7 +292,6 @@ class TopicPlace(NamedTuple):
 
 @functools.cache
 def topic_places(api_key: int, api_version: int, *, of_response: bool = False) -> tuple[TopicPlace, ...]:
-    """Return where the request or the response of an API names topics."""
     return tuple(_topic_places(schema_fields(api_key, api_version, of_response=of_response), api_version))
 
 

@@ -53,14 +53,12 @@ def described(name: str, class_: type[Filter]) -> dict[str, Any]:
 
 
 def render_list(names: Sequence[str], classes: Sequence[type[Filter]], width: int) -> Iterator[str]:
-    """Yield one line for each filter."""
     widest = max(map(len, names), default=0)
     for name, class_ in zip(names, classes, strict=True):
         yield f"{name:{widest}}  {textwrap.shorten(summary(class_), max(width - widest - 2, 20), placeholder=' …')}"
 
 
 def render_page(name: str, class_: type[Filter], width: int) -> Iterator[str]:
-    """Yield the page of a filter."""
     yield name
     yield ""
     yield from _documentation(class_).splitlines()

@@ -97,7 +97,6 @@ class Opener:
         self.note_protocols(request.group_id, (request.protocol_type, name or known[1]))
 
     def note_protocols(self, group_id: str, protocols: Protocols) -> None:
-        """Remember the protocols of a group."""
         self.groups[group_id] = protocols
         self.groups.move_to_end(group_id)
         if len(self.groups) > MOST_GROUPS:

@@ -232,7 +232,6 @@ class LoggedExchange(Exchange):
 
     @property
     def bodies(self) -> str | None:
-        """See Exchange.bodies."""
         return self.why_cut
 
 
@@ -339,7 +338,6 @@ class LogReader:
 
 
 def _event(line: _Line, connection: Connection) -> Event:
-    """Return the event of a line that is no exchange."""
     if line.at is None:
         raise ValueError("no time")
     at, direction = parse_instant(line.at), Direction.of(line.direction)

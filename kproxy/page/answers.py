@@ -73,7 +73,6 @@ class Answers:
         self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
 
     def routes(self) -> list[Route]:
-        """Return the routes of all answers."""
         return [
             Route("/", self.index),
             Route("/page/static/{name:path}", self.static),
@@ -98,7 +97,6 @@ class Answers:
         ]
 
     async def index(self, _request: Request) -> Response:
-        """Return the page itself."""
         return HTMLResponse(self._static["index.html"].read_bytes())
 
     async def static(self, request: Request) -> Response:
@@ -110,7 +108,6 @@ class Answers:
         return Response(path.read_bytes(), headers={"content-type": TYPES[name[name.rfind(".") :]]})
 
     async def manual(self, request: Request) -> Response:
-        """Return a topic of the manual as a page."""
         topic = request.path_params["topic"]
         if topic not in TOPICS:
             return refusal(404, f"the manual has no such topic; it has {', '.join(TOPICS)}")
@@ -176,7 +173,6 @@ class Answers:
         )
 
     async def exchange(self, request: Request) -> Response:
-        """Return one exchange in detail."""
         number = _whole_number(request.path_params["number"], 0)
         detail = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if detail is None else _json(detail)
@@ -203,16 +199,13 @@ class Answers:
         return _json(await answer(request, lambda work: heatmap(self._store, work, condition, *span)))
 
     async def groups(self, request: Request) -> Response:
-        """Return the groups that requests name."""
         _, start, end = _span(request)
         return _json(await answer(request, lambda work: groups(self._store, work, start, end)))
 
     async def analyses(self, _request: Request) -> Response:
-        """List the analyses."""
         return _json(self._findings.list())
 
     async def analysis(self, request: Request) -> Response:
-        """Run an analysis."""
         name, (_, start, end) = request.path_params["name"], _span(request)
         result = await answer(request, lambda work: self._findings.run(work, name, start, end), findings.MOST_SECONDS)
         return refusal(404, f"there is no analysis {name[:60]!r}") if result is None else _json(result)

@@ -110,7 +110,6 @@ class SpillFiles:
         return data
 
     def release(self, place: Place) -> None:
-        """Release a piece."""
         segment = place.segment
         segment.pieces -= 1
         if not segment.pieces and (segment.size >= self._segment or segment is not self._segments[-1]):

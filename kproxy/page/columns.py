@@ -21,8 +21,6 @@ ADDED = {  # columns of the page that the contract does not have, with their typ
 
 
 class Column(Struct, frozen=True):
-    """One column of the page."""
-
     name: str
     type: Type
     sql: str

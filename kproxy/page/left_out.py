@@ -125,7 +125,6 @@ class Span(Struct, frozen=True):
 
     @property
     def lacks_exchanges(self) -> bool:
-        """Whether exchanges are missing."""
         return bool(self.analyzed.apis) or min(self.analyzed.sample, self.older) < 1
 
     @property

@@ -103,11 +103,9 @@ class Recorded(Store):
 
     @property
     def database(self) -> Database:
-        """See Store."""
         return self._database
 
     def grown(self) -> str:
-        """See Store."""
         for path, (size, at) in list(self._whole.items()):
             with contextlib.suppress(OSError):  # it is gone
                 if path.stat().st_size > size:
@@ -126,12 +124,10 @@ class Recorded(Store):
         return self.blocks.get(number)
 
     def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
-        """See Store."""
         for item in self.blocks.some(numbers):
             yield GONE if item is None else item.line
 
     def close(self) -> None:
-        """See Store."""
         super().close()
         self._stop.set()
         if self._thread is not None:
@@ -229,7 +225,6 @@ class Arriving:
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
-        """See RawFile."""
         self._raw.close()
 
 
@@ -252,7 +247,6 @@ class RowOutput(TableOutput):
         self._first = 1  # number of the first exchange in the table
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if isinstance(event, Exchange) and shown:
             number = self._blocks.append(item_of(event, line or event_line(event, bodies), self._rewriter))
             self._added.append(

@@ -139,7 +139,6 @@ def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Return whether an Origin is the one that the Host header names."""
     return origin.lower() == f"http://{host.lower()}"
 
 

@@ -183,7 +183,6 @@ class Store(ABC):
 
     @property
     def exchanges(self) -> int:
-        """How many exchanges are here."""
         return self.last - self.first + 1
 
     @property

@@ -111,7 +111,6 @@ class Tabled(Store):
             return self._database
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
-        """See Store."""
         with self._lock:
             return self._connection.cursor()
 
@@ -127,7 +126,6 @@ class Tabled(Store):
         return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
 
     def values(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-        """See Store."""
         kept = None if self.kept is None else self.kept.rows(numbers, columns)
         return super().values(numbers, columns) if kept is None else kept
 
@@ -184,7 +182,6 @@ class Tabled(Store):
         ]
 
     def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
-        """See Store."""
         columns = [COLUMNS[name] for name in names if name in COLUMNS]
         columns += [COLUMNS[f"{side}TrailingBytes"] for side in ("request", "response") if "trailing" in names]
         bodies = [name for name in ("request", "response") if name in names]
@@ -205,7 +202,6 @@ class Tabled(Store):
                 yield msgspec.json.encode(line)
 
     def lacking(self, names: set[str]) -> str:
-        """See Store."""
         known = IN_FILTERS | {"event", "address", "errorNames"}
         if self.has_bodies:
             known |= {"request", "response", "errors", "trailing"}
@@ -221,7 +217,6 @@ class Tabled(Store):
         return f"tables do not have {' and '.join(missing)}: open the capture, or its decoded log"
 
     def keyed_rows(self) -> str:
-        """See Store."""
         every = " UNION ALL BY NAME ".join(
             f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
             for file in self._files
@@ -240,7 +235,6 @@ class Tabled(Store):
             raise UsageError("; ".join(self.damages)) from error
 
     def look_for_damages(self) -> list[str]:
-        """See Store."""
         with self._looking:
             if not self.damages:
                 self.damages = damages_of(self._paths)
@@ -251,7 +245,6 @@ class Tabled(Store):
         return super().keys(chosen, self.keyed_rows())
 
     def close(self) -> None:
-        """See Store."""
         if self.kept is not None:
             self.kept.close()
         super().close()
@@ -429,7 +422,6 @@ class KeptColumns:
             thread.join()
 
     def close(self) -> None:
-        """Read no more."""
         with self._lock:
             self._stopped = True
             if self._cursor is not None:

@@ -27,7 +27,6 @@ class Work:
         self._lock = threading.Lock()
 
     def cancel(self, why: str = "the browser has disconnected") -> None:
-        """Cancel it."""
         with self._lock:  # also while blocks are ended: *end* must not hit what follows a block
             if self._why is None:
                 self._why = why

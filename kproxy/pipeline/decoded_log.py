@@ -84,7 +84,6 @@ class DecodedLog(ClosedOnExit):
         return [*self._named, *more, *([str(self._damage)] if self._damage is not None else [])]
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()
 
     def _add_damage(self, what: str) -> None:
@@ -195,7 +194,6 @@ class MergedLog(ClosedOnExit):
         self._latest.refuse(reason)
 
     def close(self) -> None:
-        """Close the files."""
         for log in self._open:
             log.close()
 

@@ -190,7 +190,6 @@ class DividedClusterView(ClusterView):
             self.read_all()
 
     def learn_topic(self, topic_id: str, name: str) -> None:
-        """See ClusterView."""
         known = self._topics.get(topic_id)
         super().learn_topic(topic_id, name)
         if known == name or not self._facts.shared:
@@ -220,7 +219,6 @@ class DividedOpener(Opener):
         self._facts = facts
 
     def note_protocols(self, group_id: str, protocols: Protocols) -> None:
-        """See Opener."""
         known = self.groups.get(group_id, NO_PROTOCOLS)
         super().note_protocols(group_id, protocols)
         if known == protocols or not self._facts.shared:
@@ -231,7 +229,6 @@ class DividedOpener(Opener):
             self._facts.publish("group", group_id, protocols)
 
     def protocols_of(self, group_id: str) -> Protocols:
-        """See Opener."""
         protocols = super().protocols_of(group_id)
         fact = self._facts.find("group", group_id) if protocols[1] is None else None
         return fact if isinstance(fact, tuple) else protocols

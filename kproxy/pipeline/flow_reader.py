@@ -499,7 +499,6 @@ class FlowEvents:
             yield from self._receive(Closed(flow, self._at, CloseReason.CAPTURE_END))
 
     def open_flows(self) -> list[Flow]:
-        """Return the flows that are being read."""
         return list(self._open)
 
     def forget(self, flow: Flow) -> None:

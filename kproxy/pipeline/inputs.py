@@ -51,7 +51,6 @@ class Files(Struct, frozen=True):
 
     @property
     def paths(self) -> list[Path]:
-        """Where they are."""
         return [part if isinstance(part, Path) else part.path for part in self.parts]
 
     @property
@@ -61,7 +60,6 @@ class Files(Struct, frozen=True):
 
     @property
     def are_logs(self) -> bool:
-        """Whether they are decoded logs."""
         return isinstance(self.parts[0], LogFile)
 
     @property

@@ -53,11 +53,9 @@ class Lines(Output):
         self._to_skip = size
 
     def flush(self) -> None:
-        """See Output."""
         self._sink.flush()
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         self._sink.close(error)
 
     def _without_skipped(self, lines: bytes) -> bytes:
@@ -102,25 +100,20 @@ class ListedLines(Lines):
         return self._left == 0
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._release(0)
         self._newest = 0
 
     def write_lines(self, lines: bytes, event: Event | None = None) -> None:
-        """See Lines."""
         self._add(0 if event is None or self._time_of is None else self._time_of(event), lines)
 
     def write_at(self, lines: list[tuple[int, bytes]]) -> None:
-        """See Lines."""
         for at, line in lines:
             self._add(at, line)
 
     def time_of(self, event: Event) -> int:
-        """See Lines."""
         return 0 if self._time_of is None else self._time_of(event)
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         try:
             self._release(0)
         finally:

@@ -91,7 +91,7 @@ class Observer(Output):
     needs_frames = False
 
     def flush(self) -> None:
-        """See Output."""
+        pass
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
+        pass

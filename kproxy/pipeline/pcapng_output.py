@@ -57,7 +57,6 @@ class TimeOrder:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
 
     def add(self, key: bytes, item: bytes) -> None:
-        """Add one item."""
         self._held.append((key, item))
         self._size += len(key) + len(item) + OVERHEAD
         if self._size >= self._run:
@@ -347,7 +346,6 @@ class OrderedPcapng(OrderedPackets):
         self._sink = sink
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         try:
             if error is None:
                 for blocks in self.blocks():
@@ -399,11 +397,9 @@ class LivePcapng(Output):
         return _header()
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._source = source.number
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if not shown:
             return
         pieces = self._pieces.of(event, bodies)
@@ -422,11 +418,9 @@ class LivePcapng(Output):
                 self._file.append(conversation.farewell(end.at, BOTH))
 
     def flush(self) -> None:
-        """See Output."""
         self._file.flush()
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         self._file.close(error)
 
     def _conversation(self, connection: Connection) -> Conversation | None:

@@ -264,7 +264,6 @@ class Run(Closing):
     # Ends
 
     def flush(self) -> None:
-        """Flush the outputs."""
         for output in self._outputs:
             output.flush()
 

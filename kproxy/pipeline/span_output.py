@@ -60,7 +60,6 @@ class SpanOutput(Observer):
         self._cluster_ids: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if type(event) is not Exchange or event.request is None:
             return
         self._learn_cluster_id(event)

@@ -31,7 +31,6 @@ class TableOutput(Output):
         self._capture = ""
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._capture = source.name
         self.tables.viewers = source.viewers
 
@@ -40,7 +39,6 @@ class TableOutput(Output):
         self.tables.add(event, self._capture, shown=shown, bodies=bodies)
 
     def end(self, end: End) -> None:
-        """See Output."""
         if end.side is not None:
             self.tables.ended(end.connection, end.side, end.at)
         elif end.reason is not None:
@@ -77,7 +75,6 @@ class ParquetOutput(TableOutput):
         self._directory.write(table, batch)
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         try:
             super().close(error)
         except BaseException as failed:

@@ -128,6 +128,5 @@ class Secrets:
         return b"" if self._file is None else self._file.more()
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()

@@ -34,7 +34,6 @@ def _judgement(name: str, replay: str, tenant: str) -> Judgement:
 
 
 def unjudged(names: Iterable[str]) -> list[str]:
-    """Return the names of APIs that have no judgement."""
     return [name for name in names if name not in judgements()]
 
 

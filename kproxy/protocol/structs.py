@@ -101,7 +101,6 @@ class MessageStruct(Struct):
 
     @classmethod
     def unset(cls) -> Self:
-        """See Struct."""
         instance = super().unset()
         instance.layout = None
         return instance

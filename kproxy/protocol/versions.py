@@ -27,7 +27,6 @@ class Versions(Struct, frozen=True):
 
     @classmethod
     def union(cls, parts: Iterable["Versions"]) -> "Versions":
-        """Return the versions that are in any of *parts*."""
         merged: list[tuple[int, int]] = []
         for low, high in sorted(pair for part in parts for pair in part.ranges):
             if merged and low <= merged[-1][1] + 1:
@@ -61,7 +60,6 @@ class Versions(Struct, frozen=True):
         return self.ranges[-1][1] if self.ranges else -1
 
     def intersect(self, other: "Versions") -> "Versions":
-        """Return the versions that are in both."""
         both = [(max(a, c), min(b, d)) for a, b in self.ranges for c, d in other.ranges]
         return Versions(tuple(sorted((low, high) for low, high in both if low <= high)))
 

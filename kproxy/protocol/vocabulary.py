@@ -27,8 +27,6 @@ class Scope(StrEnum):
 
 
 class VocabularyField(NamedTuple):
-    """A field of the vocabulary."""
-
     name: str
     type: FieldType
     meaning: str
@@ -139,7 +137,6 @@ def fields_in(*scopes: Scope) -> dict[str, VocabularyField]:
 
 
 def names_of_type(*types: FieldType) -> frozenset[str]:
-    """Return the names of the fields of these types."""
     return frozenset(name for name, field in VOCABULARY.items() if field.type in types)
 
 

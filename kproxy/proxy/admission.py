@@ -39,7 +39,6 @@ class Admission:
         self.configure(limits)
 
     def configure(self, limits: Limits) -> None:
-        """Use these limits from now on."""
         self._most = limits.connections_per_address
         self._per_second = limits.connections_per_second
         self.checks_each_client = bool(self._most or self._per_second)

@@ -71,7 +71,6 @@ class BrokerClient:
         return encoded
 
     def close(self) -> None:
-        """Close the connection."""
         self._writer.close()
 
     def abort(self) -> None:

@@ -60,7 +60,6 @@ class Journals:
         return changed
 
     def close(self) -> None:
-        """Close all."""
         for journal in self._opened.values():
             journal.close()
         self._opened.clear()

@@ -352,7 +352,6 @@ class LinkOpener:
             await asyncio.get_running_loop().sock_sendall(connected, header)
 
     async def _broker_tls(self, link: Link, connected: socket.socket) -> TlsSide:
-        """Do the TLS handshake with the broker."""
         assert self.broker_tls is not None
         assert link.target is not None
         host, port = link.target

@@ -97,7 +97,6 @@ class Decide(Message, frozen=True, tag="decide"):
     more: bool = False  # another part follows
 
     def parts(self, body: bytes) -> Iterator[Self]:
-        """Yield the messages that carry this body."""
         for start in range(0, len(body) or 1, STOP_PART):
             part, more = body[start : start + STOP_PART], start + STOP_PART < len(body)
             yield type(self)(self.question, self.id, self.action, self.by, self.error, self.seconds, part, more)

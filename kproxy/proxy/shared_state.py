@@ -89,11 +89,9 @@ class SharedCounts:
         return Count(self, self._slot(key))
 
     def times(self, prefix: str) -> "SharedTimes":
-        """Return the times of names with that prefix."""
         return SharedTimes(self.fd, TIMES_START, prefix)
 
     def rows(self) -> list[FilterCount]:
-        """Return all counts."""
         with self._locked():
             slots = list(self._used())
         counts = [(n, key) for _, n, key in slots if not key.startswith(MEMORY)]
@@ -239,7 +237,6 @@ class SharedSets:
         self._unsent: dict[str, list[str]] = {}
 
     def named(self, name: str) -> BoundedSet:
-        """Return the set of that name."""
         shared = self._sets.get(name)
         if shared is None:
             shared = self._sets[name] = BoundedSet(on_new=lambda value: self._queue(name, value))
@@ -273,12 +270,10 @@ class LearnedSets:
         self._sets.setdefault((message.cluster, message.name), BoundedSet()).receive(message.values)
 
     def messages(self) -> Iterator[Learned]:
-        """Yield messages with all values."""
         for (cluster, name), values in list(self._sets.items()):
             yield from in_parts(cluster, name, list(values))
 
     def forget_all_but(self, clusters: Iterable[str]) -> None:
-        """Forget the sets of all other clusters."""
         kept = set(clusters)
         self._sets = {key: values for key, values in self._sets.items() if key[0] in kept}
 

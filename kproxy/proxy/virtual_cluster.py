@@ -242,7 +242,6 @@ class VirtualCluster:
         return (self.cluster.listen, self.cluster.addresses) == (cluster.listen, cluster.addresses)
 
     def links(self) -> list[Link]:
-        """Return the links of this cluster in this worker."""
         return list(self.worker.links_of.get(self, ()))
 
     # Listeners
@@ -515,7 +514,6 @@ class VirtualCluster:
         return open_record(link, self.cluster.name, from_start)
 
     def row_of(self, link: Link, now: int, worker: int) -> Connection:
-        """Return the connection as /connections shows it."""
         return connection_row(link, self.cluster.name, now, worker)
 
     def facts_of(self, link: Link) -> ConnectionFacts:

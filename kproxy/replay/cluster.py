@@ -217,8 +217,6 @@ def _words(error: OSError, address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of the new cluster."""
-
     topic_id: str
     partitions: int
     leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> node

@@ -146,7 +146,6 @@ def error_codes_of(struct: Any, depth: int = 0) -> Iterator[int]:
 
 
 def is_error_code(one: Field) -> bool:
-    """Return whether a field holds an error code."""
     return one.type == "int16" and one.name.endswith("ErrorCode")
 
 

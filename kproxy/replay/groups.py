@@ -51,8 +51,6 @@ class _Together:
 
 
 class Generations:
-    """The generations of one replay."""
-
     def __init__(self, requests: Iterable[Recorded]) -> None:
         """Args:
         requests: all that will be sent.
@@ -72,7 +70,6 @@ class Generations:
                 self._of.update(dict.fromkeys(numbers, _Together(numbers)))
 
     def note_sent(self, recorded: Recorded) -> None:
-        """Note that a request was sent."""
         together = self._of.get(recorded.number)
         if together is not None:
             together.unsent.discard(recorded.number)

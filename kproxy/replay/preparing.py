@@ -51,7 +51,6 @@ async def prepare(plan: Plan, identities: Identities) -> None:
 
 
 def learn_topic_ids(plan: Plan, identities: Identities) -> None:
-    """Learn the new ids of topics: those with the same name are the same."""
     for topic_id, name in plan.recording.names.items():
         topic = plan.cluster.topics.get(name)
         if topic is not None:

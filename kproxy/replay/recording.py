@@ -135,7 +135,6 @@ class _Collector(Observer):
         self._epochs: dict[tuple[ConnectionId, int], int] = {}  # fetch session -> epoch of its last selected request
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._source = source.number
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:

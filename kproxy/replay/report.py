@@ -54,7 +54,6 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
 
 
 def result_lines(result: Result, seconds: float) -> Iterator[str]:
-    """Yield what was done."""
     ended = "interrupted after" if result.interrupted else "ended after" if result.ended else "sent"
     yield (
         f"{ended} {_number(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
@@ -97,7 +96,6 @@ def folded(lines: Iterable[str], width: int) -> Iterator[str]:
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:
-    """Return the plan as an object for JSON."""
     return {
         "requests": len(plan.recording.requests),
         "connections": plan.recording.connections,
@@ -120,7 +118,6 @@ def plan_object(plan: Plan) -> dict[str, Any]:
 
 
 def result_object(result: Result, seconds: float) -> dict[str, Any]:
-    """Return the result as an object for JSON."""
     return {
         "sent": result.sent,
         "sentBytes": result.sent_bytes,
@@ -243,7 +240,6 @@ def left_open_lines(left_open: LeftOpen) -> Iterator[str]:
 
 
 def left_open_object(left_open: LeftOpen) -> dict[str, Any]:
-    """Return the same as an object for JSON."""
     return {
         "transactions": [
             {"transactionalId": name, "timeoutMs": one.timeout_ms, "certain": one.certain}

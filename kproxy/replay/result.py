@@ -211,14 +211,12 @@ class Result:
         return sum(counts[outcome] for counts in self.outcomes.values())
 
     def note_sent(self, recorded: Recorded, encoded: Encoded) -> None:
-        """Note a request that is sent."""
         self.sent += 1
         self.sent_bytes += len(encoded.body)
         for name in encoded.lost:
             self.lost[recorded.api_name, name] += 1
 
     def note(self, recorded: Recorded, outcome: Outcome) -> None:
-        """Note the outcome of a request."""
         self.outcomes.setdefault(recorded.api_name, Counter())[outcome] += 1
 
     def note_trouble(self, recorded: Recorded, why: str) -> None:

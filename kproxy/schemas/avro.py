@@ -86,7 +86,6 @@ class AvroSchema(Compiled):
         return value
 
     def kinds(self) -> dict[str, str]:
-        """See Compiled."""
         schema = self._schema
         fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
         named = {field["name"]: _kind(field["type"]) for field in fields}

@@ -41,7 +41,6 @@ class JsonSchema(Compiled):
         return document
 
     def problems(self, value: object) -> list[str]:
-        """See Compiled."""
         try:
             errors = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
         except (ValueError, RecursionError, OverflowError) as error:
@@ -50,7 +49,6 @@ class JsonSchema(Compiled):
 
     @property
     def is_bounded(self) -> bool:
-        """See Compiled."""
         return self._is_bounded
 
     @functools.cached_property

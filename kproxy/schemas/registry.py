@@ -75,11 +75,9 @@ class Registry:
         return bool(self._questions)
 
     def serves(self, topic: str | None) -> bool:
-        """Return whether it has the schemas of a topic."""
         return not self._topics or topic is None or any(fnmatchcase(topic, one) for one in self._topics)
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
-        """Return the schema with an id."""
         if not self.serves(topic):
             return None
         path = ("schemas", "ids", str(schema_id)) if isinstance(schema_id, int) else ("schemas", "guids", schema_id)

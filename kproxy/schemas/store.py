@@ -109,11 +109,9 @@ class Collection:
             self.subjects.setdefault(schema.subject, {})[schema.version or 0] = schema
 
     def serves(self, topic: str | None) -> bool:
-        """Return True: it has schemas of any topic."""
         return True
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
-        """Return the schema with an id."""
         return self.ids.get(schema_id)
 
     def by_subject(self, subject: str, version: int | None = None) -> Schema | None:

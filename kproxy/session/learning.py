@@ -59,7 +59,6 @@ class Learning:
             exchange.topic_names = TopicNames(self._cluster, exchange.request, exchange.response)
 
     def from_exchange(self, route: Route, exchange: Exchange) -> None:
-        """Learn from a complete exchange."""
         if route.request_has_names and exchange.request is not None:
             self._cluster.note(exchange.request)
         if route.response_has_names and exchange.response is not None:

@@ -77,7 +77,6 @@ class RequestCandidate(Candidate):
 
     @property
     def named(self) -> bool:
-        """Whether it names a client."""
         return self.header is not None and bool(self.header.client_id)
 
     @property
@@ -87,7 +86,6 @@ class RequestCandidate(Candidate):
 
     @property
     def strong(self) -> bool:
-        """See Candidate."""
         return self.begins and self.fits and self.named
 
 

@@ -38,7 +38,6 @@ class ResponseCandidate(Candidate):
 
     @property
     def strong(self) -> bool:
-        """See Candidate."""
         return self.begins and any(route is not None for route in self.routes)
 
 
@@ -56,7 +55,6 @@ class ResponseHunt(Hunt):
         self._ids = _NOTHING  # a pattern for those correlation ids
 
     def feed(self, data: bytes, at: int, *, begins: bool = True, ends: bool = True) -> bool:
-        """See Hunt."""
         self._want()
         return super().feed(data, at, begins=begins, ends=ends)
 

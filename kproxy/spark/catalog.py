@@ -90,7 +90,6 @@ class Catalog:
         return folder
 
     def remove_staging(self, job: str) -> None:
-        """Remove it."""
         self.folder.remove_tree(f"{STAGING}/{job}")
 
     def has(self, file: InputFile, options: str) -> bool:
@@ -101,7 +100,6 @@ class Catalog:
         )
 
     def entry(self, file: InputFile) -> Entry | None:
-        """The entry of a file, if there is one."""
         return self._read(f"{FILES}/{file.key}.json")
 
     def problems(self, files: Iterable[InputFile]) -> list[str]:

@@ -93,7 +93,6 @@ class SharedEndpoints(Endpoints):
         self._on_flow = on_flow
 
     def count(self, key: bytes) -> None:
-        """See Endpoints."""
         self._on_flow()
 
     def _evidence(self, end: bytes) -> tuple[bool, bool, int, int]:
@@ -119,13 +118,11 @@ class View(ClusterView):
         self.read_all()
 
     def learn_topic(self, topic_id: str, name: str) -> None:
-        """See ClusterView."""
         super().learn_topic(topic_id, name)
         if topic_id not in self.learned and len(self.learned) < MOST_NAMES:
             self.learned[topic_id] = self._position(), name
 
     def read_all(self) -> None:
-        """See ClusterView."""
         super().read_all()
         if self._cluster_id is not None and len(self.cluster_ids) < MOST_NAMES:
             self.cluster_ids.add(self._cluster_id)
@@ -275,7 +272,6 @@ class Learned(Struct):
     cluster_ids: set[str] = field(default_factory=set)
 
     def add(self, view: SharedView) -> None:
-        """Add what one connection showed."""
         self.names = merge([self.names, view.learned]) if view.learned else self.names
         for topic_id, until in view.missed.items():
             self.missed[topic_id] = max(until, self.missed.get(topic_id, 0))

@@ -82,7 +82,6 @@ class BlockFiles:
         self.captures = captures
 
     def write(self, part: int, blocks: Iterable[Block], partition_of: Callable[[Key], int], attempt: str) -> None:
-        """Write the blocks of a part."""
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         entries: list[list[bytes]] = [[] for _ in range(self.partitions)]

@@ -71,7 +71,6 @@ class InputFile(Struct, frozen=True, order=True):
 
     @property
     def paths(self) -> list[str]:
-        """Where all files of the capture are."""
         return [file.path for file in self.files]
 
     @property
@@ -81,7 +80,6 @@ class InputFile(Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """Its base name."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -151,7 +149,6 @@ class Unpacked:
         self._position = 0
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """See SeekableFile."""
         try:
             count = 0 if self.problem is not None else self._source.readinto(buffer)
         except CaptureError as error:
@@ -168,7 +165,6 @@ class Unpacked:
         return self._position
 
     def close(self) -> None:
-        """See SeekableFile."""
         self._source.close()
 
 
@@ -252,7 +248,6 @@ def find_in_hadoop(context: "SparkContext", name: str) -> list[InputFile]:
 
 
 def read_by_hadoop(context: "SparkContext", files: list[InputFile]) -> "RDD[tuple[InputFile, bytes]]":
-    """Return an RDD of the files with their bytes."""
     by_path = {file.path: file for file in files}
     empty = context.parallelize([(file, b"") for file in files if not file.size], 1)
     paths = [_pattern(file.path) for file in files if file.size]

@@ -60,18 +60,15 @@ class LocalFolder:
         self.root = str(path)
 
     def has_folder(self, path: str) -> bool:
-        """See Folder."""
         return (self.path / path).is_dir()
 
     def read(self, path: str) -> bytes | None:
-        """See Folder."""
         try:
             return (self.path / path).read_bytes()
         except OSError:
             return None
 
     def write(self, path: str, data: bytes) -> None:
-        """See Folder."""
         target = self.path / path
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(target.name + TEMPORARY)
@@ -79,12 +76,10 @@ class LocalFolder:
         temporary.replace(target)
 
     def move(self, source: str, target: str) -> None:
-        """See Folder."""
         (self.path / target).parent.mkdir(parents=True, exist_ok=True)
         (self.path / source).replace(self.path / target)
 
     def remove(self, path: str) -> None:
-        """See Folder."""
         file = self.path / path
         file.unlink(missing_ok=True)
         for folder in (file.parent, file.parent.parent):
@@ -92,11 +87,9 @@ class LocalFolder:
                 folder.rmdir()
 
     def remove_tree(self, path: str) -> None:
-        """See Folder."""
         rmtree(self.path / path, ignore_errors=True)
 
     def files(self, path: str, depth: int = 0) -> list[str]:
-        """See Folder."""
         found = (self.path / path).glob("*/" * depth + "*")
         return sorted(each.relative_to(self.path).as_posix() for each in found if each.is_file() and _counts(each.name))
 
@@ -111,7 +104,6 @@ class HadoopFolder:
         self._system = self._path(self.root).getFileSystem(context._jsc.hadoopConfiguration())
 
     def has_folder(self, path: str) -> bool:
-        """See Folder."""
         place = self._at(path)
         return bool(self._system.exists(place) and self._system.getFileStatus(place).isDirectory())
 
@@ -128,7 +120,6 @@ class HadoopFolder:
         return None
 
     def write(self, path: str, data: bytes) -> None:
-        """See Folder."""
         stream = self._system.create(self._at(path + TEMPORARY), True)
         stream.write(data)
         stream.close()
@@ -143,7 +134,6 @@ class HadoopFolder:
             raise OSError(f"{self.root}/{target}: its file system refuses to rename {source} to this")
 
     def remove(self, path: str) -> None:
-        """See Folder."""
         place = self._at(path)
         self._system.delete(place, False)
         for folder in (place.getParent(), place.getParent().getParent()):
@@ -151,11 +141,9 @@ class HadoopFolder:
                 self._system.delete(folder, False)
 
     def remove_tree(self, path: str) -> None:
-        """See Folder."""
         self._system.delete(self._at(path), True)
 
     def files(self, path: str, depth: int = 0) -> list[str]:
-        """See Folder."""
         folders = [path]
         for _ in range(depth):
             folders = [

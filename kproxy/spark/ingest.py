@@ -313,7 +313,6 @@ def ingest(
 
 
 def catalog_of(context: "SparkContext", output: Output) -> Catalog:
-    """The catalog of an output."""
     return Catalog(open_folder(context, output.state or output.place))
 
 

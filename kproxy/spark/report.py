@@ -56,7 +56,6 @@ class Narrowed(Struct, frozen=True):
 
     @property
     def has_days(self) -> bool:
-        """Whether days are limited."""
         return self.first is not None or self.last is not None
 
 

@@ -94,7 +94,6 @@ class Rows(TableOutput):
             super().write(event, bodies, shown=shown, line=line)
 
     def end(self, end: End) -> None:
-        """See Output."""
         if self._owns(end.connection):
             super().end(end)
 
@@ -215,7 +214,6 @@ class PartWriter:
         self._days: set[str] = {default_day}
 
     def write(self, table: Table, rows: pa.RecordBatch) -> None:
-        """Add rows of a table."""
         for day, some in self._by_day(rows):
             self._file(table, day).write(some)
 
@@ -224,7 +222,6 @@ class PartWriter:
         return []
 
     def close(self) -> list[PartFile]:
-        """Finish all files."""
         done = []
         for (table, day), file in sorted(self._files.items()):
             file.close()
@@ -295,7 +292,6 @@ class ChunkWriter(PartWriter):
         self._ready: list[Chunk] = []
 
     def take(self) -> list[Chunk]:
-        """See PartWriter."""
         ready, self._ready = self._ready, []
         return ready
 

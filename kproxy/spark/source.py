@@ -56,7 +56,6 @@ Files = Sequence[InputFile]
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format with a session."""
     spark.dataSource.register(KproxyDataSource)
 
 
@@ -73,19 +72,15 @@ class KproxyDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """See DataSource."""
         return spark_schema(self.settings.contract)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """See DataSource."""
         return FilesReader(self.settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """See DataSource."""
         return FolderReader(self.settings, schema)
 
 
@@ -149,13 +144,11 @@ class FilesReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """See DataSourceReader."""
         shares = [Share(number, self._settings.shares) for number in range(self._settings.shares)]
         shares = shares[:1] if self._settings.table == FILES else shares
         return [FilePartition(file, share) for file in find_files(self._settings.paths) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceReader."""
         assert isinstance(partition, FilePartition)
         return read_partition(self._settings, self._schema, partition)
 
@@ -220,7 +213,6 @@ class FolderReader(DataSourceStreamReader):
         self._available: set[str] | None = None  # with availableNow: the files that were complete when the query began
 
     def initialOffset(self) -> dict[str, Any]:
-        """See DataSourceStreamReader."""
         return offset([])
 
     def getDefaultReadLimit(self) -> "ReadLimit":
@@ -256,7 +248,6 @@ class FolderReader(DataSourceStreamReader):
         return there
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """See DataSourceStreamReader."""
         before = set(marks_of(start))
         self._taken |= set(marks_of(end))
         fresh = [InputFile(each.rpartition(MARKED)[2], 0, 0) for each in marks_of(end) if each not in before]
@@ -267,7 +258,6 @@ class FolderReader(DataSourceStreamReader):
         return range(1 if self._settings.table == FILES else self._settings.shares)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceStreamReader."""
         assert isinstance(partition, FilePartition)
         return read_partition(self._settings, self._schema, partition)
 

@@ -33,8 +33,6 @@ LONGEST_REASON = 300
 
 
 class Source(Struct, frozen=True):
-    """One source."""
-
     name: str
     tables: "dict[str, DataFrame]"
 
@@ -64,7 +62,6 @@ def open_source(spark: "SparkSession", name: str) -> Source:
 
 
 def open_tables(spark: "SparkSession", folder: str) -> "dict[str, DataFrame]":
-    """The tables in a folder on a disk."""
     return _tables_in(spark, open_folder(None, folder))
 
 
@@ -102,7 +99,6 @@ def _of_namespace(spark: "SparkSession", name: str, table: Table) -> "DataFrame"
 
 
 def _tables_in(spark: "SparkSession", folder: Folder) -> "dict[str, DataFrame]":
-    """The tables of a directory that has a folder for each."""
     check_marker(folder.root, folder.read(MARKER))
     kind = _format_of(folder)
     if kind != PARQUET:

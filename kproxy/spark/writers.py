@@ -68,7 +68,6 @@ class ParquetWriter:
         self._staging = staging
 
     def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
-        """See Writer."""
         place = f"{self._staging}/{table.name}"
         rows.sparkSession.conf.set(TIMES_AS, "TIMESTAMP_MICROS")  # the default is INT96, which has no time zone
         writer = rows.drop("cluster").write.mode("overwrite").option("compression", "zstd")
@@ -86,7 +85,6 @@ class DeltaWriter:
         self._root = root.rstrip("/")
 
     def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
-        """See Writer."""
         writer = rows.write.format(DELTA).mode("overwrite").option("replaceWhere", _is_from(sources))
         writer.option("mergeSchema", "true").partitionBy("cluster", "day").save(f"{self._root}/{table.name}")
 
@@ -100,7 +98,6 @@ class IcebergWriter:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
-        """See Writer."""
         name = f"{self._namespace}.{table.name}"
         if not self._spark.catalog.tableExists(name):
             rows.writeTo(name).using(ICEBERG).partitionedBy(rows["cluster"], rows["day"]).create()

@@ -200,7 +200,6 @@ class Proxy:
         return Path(self._folder.name) / "kproxy.yaml"
 
     def _use(self, faults: list[InjectedFault]) -> None:
-        """Make the proxy use these faults from now on."""
         assert self._process is not None, "the proxy has ended, or was not started"
         before, self._faults = self._faults, faults
         self._write()
@@ -249,7 +248,6 @@ class Log:
         self._thread.start()
 
     def lines(self) -> list[str]:
-        """The last lines."""
         with self._changed:
             return list(self._lines)
 

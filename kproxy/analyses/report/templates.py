@@ -62,7 +62,6 @@ def check_template(template: str) -> None:
 
 
 def fields_of(template: str) -> set[str]:
-    """The columns that a template names."""
     found = {name for field in _fields(_nodes(template)) for name in field.value.group("column", "key") if name}
     return found - {"rows"}
 

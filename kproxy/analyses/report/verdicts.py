@@ -100,7 +100,6 @@ class Report(Struct, frozen=True):
 
     @property
     def verdicts(self) -> list[Answer]:
-        """The answers with a verdict."""
         return [answer for answer in self.answers if answer.verdict]
 
 

@@ -188,5 +188,4 @@ class KeyLogFile:
         self._file.seek(position)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

@@ -154,7 +154,6 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
 
 
 def _records_in(message: Message, version: int, body: bytes) -> list[bytes]:
-    """Return the records fields of a message."""
     found: list[bytes] = []
     _tree(message, version, body, found.append)
     return found
@@ -167,7 +166,6 @@ def _tree(message: Message, version: int, body: bytes, show: Show) -> Any:
 
 
 def _fields(message: Message, version: int, value: MessageStruct) -> tuple[Field, ...]:
-    """Return the fields of the layout that the message has."""
     layouts = [layout for layout in message.layouts if version in layout.versions]
     release = getattr(value, "layout", None)
     return next((layout for layout in layouts if layout.release == release), layouts[0]).fields

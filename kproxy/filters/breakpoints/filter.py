@@ -255,7 +255,6 @@ def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
 
 
 def message_of(direction: str, api_key: int) -> Message:
-    """Return the message of an API in a direction."""
     message = request_message(api_key) if direction == "request" else response_message(api_key)
     assert message is not None  # APIs that are not in the facts are not stopped
     return message

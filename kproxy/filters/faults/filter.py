@@ -180,7 +180,6 @@ class FaultInjection(Filter):
         return self._after(due, response)
 
     def _after(self, due: Due, response: Response) -> Verdict:
-        """Apply the fault to a response."""
         fault, code = due.rule.fault, due.rule.code(response.request.api_key)
         if due.part is None:
             due.rule.count_fired()
@@ -205,8 +204,6 @@ class FaultInjection(Filter):
         return True
 
     def _failed(self, due: Due, response: Response, code: int) -> Verdict:
-        """Return the response with the error."""
-
         def selects(name: str, topic_id: str) -> bool:
             return self._selects(due.rule, name, topic_id)
 

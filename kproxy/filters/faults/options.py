@@ -24,8 +24,6 @@ TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTx
 
 
 class Scenario(NamedTuple):
-    """A fault by name."""
-
     options: dict[str, Any]  # of Fault
     errors: Mapping[str, str] = MappingProxyType({})  # API -> the error it is answered with; then these are its APIs
 
@@ -151,7 +149,6 @@ class FaultsOptions(Options, frozen=True):
 
 
 def names(value: Names) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
     return (value,) if isinstance(value, str) else value
 
 

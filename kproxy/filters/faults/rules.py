@@ -98,12 +98,10 @@ class Rule:
         return self._schedule.fires(self._calls.add())
 
     def count_fired(self) -> None:
-        """Count that it was applied."""
         self._fired.add()
 
 
 def rules(faults: Iterable[Fault]) -> list[Rule]:
-    """Return the rules of faults, each with its own name."""
     made: list[Rule] = []
     taken: set[str] = set()
     for fault in faults:
@@ -129,7 +127,6 @@ def requests_topics(request: Request) -> bool:
 
 
 def requested_topics(request: Request) -> list[Topic]:
-    """Return the topics in a request."""
     return list(topics_of(request.message, topic_places(request.api_key, request.api_version)))
 
 
@@ -207,7 +204,6 @@ class Schedule:
         self._drawn: list[int] = []  # the calls up to that one which chance selected
 
     def fires(self, call: int) -> bool:
-        """Return whether the fault fires on a call."""
         if call <= self._after or (self._calls and call not in self._calls):
             return False
         if self._times is None:

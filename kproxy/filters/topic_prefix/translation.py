@@ -108,7 +108,6 @@ def _plan(fields: list[Field], direction: Direction, api_key: int, version: int)
 
 
 def is_topic_id(field: Field) -> bool:
-    """Return whether a field is the id of a topic."""
     return field.type == "uuid" and field.name == "TopicId"
 
 

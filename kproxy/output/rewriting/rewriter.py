@@ -144,7 +144,6 @@ class Rewriter:
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
 
     def records(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """Rewrite a records field."""
         topic = context.topic
 
         def rewrite(record: Record, batch: RecordBatch) -> None:
@@ -338,12 +337,10 @@ class WithoutRecords(Rewriter):
         return written, note or (NOTE if holds_records and written.data != frame.data else "")
 
     def wants(self, frame: Frame) -> bool:
-        """See Rewriter."""
         assert frame.message is not None
         return has_records(frame.message.name) or super().wants(frame)
 
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
-        """See Rewriter."""
         if batch.is_control:
             return
         if topic in INTERNAL_TOPICS:
@@ -354,11 +351,9 @@ class WithoutRecords(Rewriter):
         record.headers = [(blanked(name), value and blanked(value)) for name, value in record.headers]
 
     def trailing(self, frame: Frame, data: bytes) -> bytes:
-        """See Rewriter."""
         return bytes(len(data)) if self.wants(frame) else data
 
     def tagged(self, of: str, data: bytes) -> bytes:
-        """See Rewriter."""
         return bytes(len(data)) if has_records(of) else super().tagged(of, data)
 
 

@@ -30,8 +30,6 @@ TYPES = {  # short names in the tables below
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
-
     name: str
     type: str
     meaning: str

@@ -111,7 +111,6 @@ def searched_fields(message: str, version: int) -> Searched:
 
 
 def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopField, ...]:
-    """Return where a body of the message at the version has the values of TOP_FIELDS."""
     fields = {field.attribute: field for field in _fields(message, version) if version in field.versions}
     present = []
     for number, (column, request_paths, response_paths) in enumerate(TOP_FIELDS):

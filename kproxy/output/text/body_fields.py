@@ -70,8 +70,6 @@ class Topic(Named):
 
 
 class ProduceRequest(msgspec.Struct):
-    """See ProduceRequest.json."""
-
     acks: int | None = None
     transactionalId: str | None = None
     topicData: list[Topic] = []

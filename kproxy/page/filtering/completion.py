@@ -53,7 +53,6 @@ class Vocabulary(Struct, frozen=True):
 
     @property
     def fields(self) -> dict[str, VocabularyField]:
-        """The fields by name."""
         return fields_in(self.scope)
 
 

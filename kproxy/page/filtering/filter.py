@@ -149,7 +149,6 @@ class _Selecting:
         self._names: set[str] = set()  # of columns that the query needs
 
     def numbers(self) -> "pyarrow.Array":
-        """See Filter.select."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         if self._filter.names & NOT_OF_EXCHANGES:
@@ -219,7 +218,6 @@ class _Selecting:
         return f"(CASE {name}.verdict WHEN {TRUE} THEN true WHEN {FALSE} THEN false END)"
 
     def _of_bodies(self, numbers: "pyarrow.Array", parts: list[Part]) -> "pyarrow.Array":
-        """Return those of these numbers for whose lines the parts are true."""
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
         wanted = (numbers[start : start + LINES].to_pylist() for start in range(0, len(numbers), LINES))

@@ -82,7 +82,6 @@ def leaves(part: Part) -> list[Part]:
 
 
 def conjuncts(part: Part) -> list[Part]:
-    """Return the parts that all have to be true."""
     return [one for inner in part.parts for one in conjuncts(inner)] if part.joint == "&&" else [part]
 
 
@@ -135,7 +134,6 @@ def as_cel(condition: str) -> str:
 
 
 def searched_texts(condition: str) -> list[str]:
-    """Return the texts that a filter searches for."""
     return [text for _, texts in _conjuncts(condition) for text in texts or ()]
 
 

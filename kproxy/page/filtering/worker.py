@@ -138,7 +138,6 @@ class Workers:
             worker.start()
 
     def ask(self, question: Question, work: Work) -> bytes:
-        """See Worker."""
         worker = self._idle.get()
         try:
             return worker.ask(question, work)

@@ -109,7 +109,6 @@ class LiveExchanges:
         return len(self.connections) * KNOWN
 
     def learn_topics(self, topics: Topics) -> None:
-        """Learn names of topics."""
         view = self._view(topics.cluster)
         for topic_id, name in topics.names.items():
             view.learn_topic(topic_id, name)
@@ -184,7 +183,6 @@ class SharedView(ClusterView):
         self._lock = RLock()
 
     def note(self, frame: Frame) -> None:
-        """See ClusterView."""
         with self._lock:
             super().note(frame)
 
@@ -212,7 +210,6 @@ class SharedView(ClusterView):
             return super().cluster_id
 
     def learn_topic(self, topic_id: str, name: str) -> None:
-        """See ClusterView."""
         with self._lock:
             super().learn_topic(topic_id, name)
 

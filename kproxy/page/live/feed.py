@@ -177,7 +177,6 @@ class LiveFeed:
                 self._end_feed()
 
     def _follow(self, connected: socket.socket) -> None:
-        """Read a feed to its end."""
         pieces = Pieces()
         buffer = bytearray(READ)
         poll = select.poll()

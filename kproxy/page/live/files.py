@@ -216,7 +216,6 @@ class LiveFiles:
             os.close(file.fd)
 
     def close(self) -> None:
-        """Close all files."""
         files = [file for part in self.parts for file in part.files.values()]
         files += [*self._now.whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
         self._now, self._empty = _State(), {}
@@ -329,7 +328,6 @@ class LiveRows:
         self._last_ns: int | None = None
 
     def add(self, number: int, exchange: Exchange) -> None:
-        """Add an exchange under its number."""
         connection, request, response = exchange.connection, exchange.request, exchange.response
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at

@@ -53,7 +53,6 @@ class LiveArguments(msgspec.Struct, frozen=True):
 
 
 def listen(folder: Path, name: str) -> socket.socket:
-    """Return a listening socket in a folder."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / name))
     listener.listen()

@@ -94,30 +94,24 @@ class Live(Store):
         return self._database
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
-        """See Store."""
         with self._lock:
             return self._database.connection.cursor()
 
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
-        """See Store."""
         first, last = (None, None) if not numbers else (min(numbers), max(numbers))
         return f"{self._files.query('exchanges', first, last)} e"
 
     def rows_between(self, names: Sequence[str], first: int, last: int) -> str:
-        """See Store."""
         return f"{self._files.query('exchanges', first, last)} e"
 
     def keyed_rows(self) -> str:
-        """See Store."""
         return self._files.query("exchanges")
 
     def item(self, number: int) -> Item | None:
-        """See Store."""
         kept = self._kept.exchange(self._kept.blocks.get(number))
         return None if kept is None else self._kept.exchanges.item(*kept)
 
     def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
-        """See Store."""
         for shown in self._kept.blocks.some(numbers):
             kept = self._kept.exchange(shown)
             yield GONE if kept is None else self._kept.exchanges.line(*kept, names)
@@ -129,11 +123,9 @@ class Live(Store):
                 yield self._kept.exchanges.whole(*kept)
 
     def held(self, work: Work) -> AbstractContextManager[list[Callable[[str], str]]]:
-        """See Store."""
         return self._files.held(work.cancel, self._most // HELD)
 
     def times(self) -> tuple[int | None, int | None]:
-        """See Store."""
         first = last = None
         for part in self._files.parts:
             first, last = least(first, part.first_ns), most(last, part.last_ns)
@@ -145,7 +137,6 @@ class Live(Store):
         return self._files.lingering
 
     def close(self) -> None:
-        """See Store."""
         super().close()
         self._feed.stop()
         if self._thread is not None:

@@ -55,11 +55,9 @@ class Reader:
         return self.data[self.position - size : self.position]
 
     def int8(self) -> int:
-        """INT8."""
         return int.from_bytes(self.take(1), "big", signed=True)
 
     def int16(self) -> int:
-        """INT16."""
         return int.from_bytes(self.take(2), "big", signed=True)
 
     def uint16(self) -> int:
@@ -67,11 +65,9 @@ class Reader:
         return int.from_bytes(self.take(2), "big")
 
     def int32(self) -> int:
-        """INT32."""
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def int64(self) -> int:
-        """INT64."""
         return int.from_bytes(self.take(8), "big", signed=True)
 
     def int32s(self) -> list[int]:

@@ -79,7 +79,6 @@ def read_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[Record
 
 
 def read_batch(opened: OpenBatch) -> RecordBatch:
-    """Return the records of an opened batch."""
     header = opened.batch
     records, error = read_objects(opened)
     batch = RecordBatch(records, header.magic, codec=header.codec, attributes=header.attributes & ~7)
@@ -155,7 +154,6 @@ def _packed(*values: int) -> bytes:
 
 
 def _attributes(batch: RecordBatch) -> int:
-    """Return the attributes as int16."""
     value = (batch.attributes & ~7 | batch.codec) & 0xFFFF
     return value - 0x10000 if value >= 0x8000 else value
 

@@ -43,7 +43,6 @@ class AnalysisCounts(ExchangeCounts, Observer):
         }
 
     def note_event(self, event: Event) -> None:
-        """See ExchangeCounts."""
         self.events[type(event)] += 1
         if isinstance(event, SaslToken):
             self.logins.note_token((self.source, event.connection.number), event.connection)
@@ -170,11 +169,9 @@ class Logins:
                 self._finish(connection, "succeeded")
 
     def note_token(self, connection: ConnectionKey, known: Connection) -> None:
-        """Note a raw token."""
         self._begin(connection, known)
 
     def end(self, connection: ConnectionKey) -> None:
-        """Note the end of a connection."""
         if connection in self.begun:
             self._finish(connection, "not_completed")
 

@@ -54,7 +54,6 @@ class LingeringClose:
         self._sockets = staying
 
     def close(self) -> None:
-        """Close all at once."""
         for leaving, _ in self._sockets:
             leaving.close()
         self._sockets = []

@@ -197,7 +197,6 @@ class Upstream:
 
     @classmethod
     def of(cls, cluster: Cluster, timeout: float) -> "Upstream":
-        """Make it from the configuration of a cluster."""
         return cls(
             cluster.bootstrap,
             through=cluster.through,

@@ -229,8 +229,6 @@ class Exporters:
 
 
 class MetricsExport:
-    """See kproxy.filters.contract.MetricsExport."""
-
     def __init__(self, exporter: Exporter, release: Callable[[], None]) -> None:
         self._exporter = exporter
         self._release: Callable[[], None] | None = release

@@ -153,7 +153,6 @@ class _Pages:
         return HTMLResponse(token_page(sentence, f"<h2>Without a token</h2><pre>{escape(INDEX)}</pre>"), 401)
 
     async def metrics(self, request: Request) -> Response:
-        """Serve the metrics."""
         text, content_type = self._metrics.render(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 
@@ -290,7 +289,6 @@ class PageEntry:
         self._loaded: ASGIApp | None = None
 
     def mount(self) -> Mount:
-        """Return the route to it."""
         return Mount(PATH, self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -66,7 +66,6 @@ class Questions:
                 question.answered.set_result(True)
 
     def end(self, worker: int) -> None:
-        """End the questions to a worker whose process has ended."""
         for (its_worker, _), question in self._open.items():
             if its_worker == worker and not question.answered.done():
                 question.answered.set_result(False)
@@ -76,7 +75,6 @@ PAGE_NEEDS = ("duckdb", "pyarrow")
 
 
 def is_page_installed() -> bool:
-    """Return whether there can be a live page."""
     return all(find_spec(name) is not None for name in PAGE_NEEDS)
 
 

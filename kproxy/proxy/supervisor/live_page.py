@@ -227,7 +227,6 @@ class PageProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
         return self._process.returncode is not None
 
     @property
@@ -427,7 +426,6 @@ class Ending:
         return f"{explanation}; {name}" if explanation else f"it was ended by {name}{hint}"
 
     def close(self) -> None:
-        """Read no more."""
         self._reading.cancel()
 
     def _explanation(self) -> str:

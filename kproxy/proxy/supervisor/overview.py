@@ -51,7 +51,6 @@ class Overview:
         self._journals: dict[tuple[int, str], str] = {}  # worker, path -> why it cannot be written
 
     def counters(self) -> list[Counters]:
-        """Return the counters of all workers."""
         return self._fleet.counters()
 
     def clients(self) -> int:

@@ -87,7 +87,6 @@ class StopPages:
         self._shows_records = shows_records
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
             Route("/breakpoints", self._guarded(self._breakpoints)),
             Route("/breakpoints", self._guarded(self._set), methods=["PUT"]),
@@ -247,7 +246,6 @@ def _stoppable_count() -> int:
 
 
 def _error(stop: Stop, sent: StopRequest) -> int:
-    """Return the code of the requested error."""
     if not stop.can_fail:
         raise Refused(
             422, f"a response of {facts().apis[stop.api_key].name} has no place for an error: drop or close it"

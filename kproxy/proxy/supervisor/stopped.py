@@ -60,7 +60,6 @@ class StoppedMessages:
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
-        """The breakpoints that are set."""
         used = self._fleet.breakpoints
         return [] if used is None else [Breakpoint(one.condition, _direction(one)) for one in used.breakpoints]
 

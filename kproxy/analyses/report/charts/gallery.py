@@ -30,7 +30,6 @@ class Chart(Struct, frozen=True):
 
     @property
     def view(self) -> View:
-        """The view with the query of the chart."""
         return _view(self.name)
 
 
