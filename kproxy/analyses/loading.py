@@ -262,7 +262,6 @@ def sides_of(spans: tuple[Span, Span] | None) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -78,7 +78,6 @@ class Budgets:
                 self._users.spend(failure.user, now)
 
     def note_success(self, address: str, user: str) -> None:
-        """Remember that the user logs in from the address."""
         self._known[address, user] = None
         self._known.move_to_end((address, user))
         if len(self._known) > MOST_KEPT:

@@ -189,7 +189,6 @@ class _Parent:
                 os.kill(child.process.pid, signal.SIGINT)
 
     def stop(self) -> None:
-        """End the processes."""
         for child in self._children:
             child.pipe.close()
             child.process.kill()

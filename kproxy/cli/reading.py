@@ -177,7 +177,6 @@ class SourceReader:
 
     @property
     def is_first_answer(self) -> bool:
-        """Whether this is the process that gives the first answer."""
         return self.first is not None and self.first.is_here
 
     def send(self, text: str) -> NoReturn:

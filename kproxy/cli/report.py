@@ -284,7 +284,6 @@ class Meter:
             self.show(f"analysis {done + 1} of {total}: {printable(name, 40)}")
 
     def show(self, line: str) -> None:
-        """Replace the line that is shown."""
         if self._wanted:
             self._is_shown = True
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)

@@ -77,7 +77,6 @@ class ReportRequest(Struct, frozen=True):
 
     @property
     def compares(self) -> bool:
-        """Whether two sides are compared."""
         return "diff" in self.only
 
 

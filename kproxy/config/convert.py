@@ -147,7 +147,6 @@ class Conversion:
         return made if isinstance(made, kind) else cast(S, _empty(_described(kind)))
 
     def add_mistake(self, node: Node, path: str, message: str) -> Broken:
-        """Record a mistake at the place of *node*."""
         mark = node.start_mark
         self.mistakes.append(Mistake(mark.line + 1, mark.column + 1, path, message))
         if len(self.mistakes) >= MOST_MISTAKES:

@@ -418,7 +418,6 @@ class Chain:
 
 
 def name_of(filter_: Filter) -> str:
-    """Return the name of a filter in logs and metrics."""
     return filter_.name or type(filter_).__name__
 
 

@@ -103,7 +103,6 @@ class Opener:
             self.groups.popitem(last=False)
 
     def protocols_of(self, group_id: str) -> Protocols:
-        """Return the protocols of a group, as far as they are known."""
         return self.groups.get(group_id, NO_PROTOCOLS)
 
     def _open_records(self, exchange: Exchange, where: "Where") -> list[Embedded]:

@@ -151,7 +151,6 @@ def _quality(text: str) -> float:
 
 
 def encode_protobuf(families: Iterable[Metric]) -> bytes:
-    """Encode all families, with classic and native histograms."""
     return b"".join(_sized(_family(family)) for family in families)
 
 
@@ -162,7 +161,6 @@ def _family(family: Metric) -> bytes:
 
 
 def _metrics(family: Metric, kind: int) -> Iterator[bytes]:
-    """Yield the encoded Metric messages of a family."""
     if isinstance(family, Histogram):
         for counted in family.counted:
             labels = dict(zip(family.label_names, counted.labels, strict=True))

@@ -129,7 +129,6 @@ class Metrics(Collector):
         return encode(self), content_type
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families that have numbers."""
         scrape = self._source.scrape()
         values: dict[str, list[Sample]] = {
             "kproxy_workers": [((), len(scrape.totals))],

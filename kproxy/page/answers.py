@@ -100,7 +100,6 @@ class Answers:
         return HTMLResponse(self._static["index.html"].read_bytes())
 
     async def static(self, request: Request) -> Response:
-        """Return a file that the page loads."""
         name = request.path_params["name"]
         path = self._static.get(name)
         if path is None:
@@ -114,7 +113,6 @@ class Answers:
         return HTMLResponse(await run_in_threadpool(manual_page, topic))
 
     async def source(self, _request: Request) -> Response:
-        """Describe what is open."""
         store = self._store
         return _json(
             await run_in_threadpool(_news, store)
@@ -178,7 +176,6 @@ class Answers:
         return refusal(404, f"there is no exchange {number} here (any more)") if detail is None else _json(detail)
 
     async def frame(self, request: Request) -> Response:
-        """Return the bytes of the request or the response of an exchange."""
         number, side = _whole_number(request.path_params["number"], 0), request.path_params["side"]
         if side not in ("request", "response"):
             return refusal(404, "an exchange has a request and a response")
@@ -230,7 +227,6 @@ class Answers:
         return _json(await answer(request, lambda work: selection.commands(form)))
 
     async def export(self, request: Request) -> Response:
-        """Return a selection as a file."""
         form, selection = self._selection(request)
         if form == "jsonl":
             lines, kind = await answer(request, selection.lines), "application/x-ndjson"
@@ -262,7 +258,6 @@ class Answers:
         return _json(await answer(request, lambda work: self._replaying.plan(work, wanted), MOST_REPLAY_SECONDS))
 
     async def replay(self, request: Request) -> Response:
-        """Replay what a plan says."""
         chosen = await _sent(request, Chosen)
         return _json(await answer(request, lambda work: self._replaying.send(work, chosen), MOST_REPLAY_SECONDS))
 

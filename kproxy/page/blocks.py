@@ -118,7 +118,6 @@ class SpillFiles:
             segment.file.close()
 
     def close(self) -> None:
-        """Release all pieces."""
         for segment in self._segments:
             segment.file.close()
         self._segments.clear()
@@ -173,7 +172,6 @@ class Blocks(Generic[T]):
         return self.size + self._open_size
 
     def append(self, item: T) -> int:
-        """Add an item, and return its number."""
         size = self._size_of(item)
         with self._lock:
             self._open.append(item)
@@ -225,7 +223,6 @@ class Blocks(Generic[T]):
                 self._move(oldest, place)
 
     def close(self) -> None:
-        """Release the files."""
         if self._spill is not None:
             self._spill.close()
 

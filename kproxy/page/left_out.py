@@ -134,7 +134,6 @@ class Span(Struct, frozen=True):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything is missing."""
         return self.lacks_exchanges or self.lacks_bytes
 
     def sentence(self) -> str:

@@ -79,7 +79,6 @@ class DecodedLog(ClosedOnExit):
 
     @property
     def damages(self) -> list[str]:
-        """Return one sentence for each part of the log that could not be read."""
         more = [f"{self.name}: and {self._unnamed:,} more lines"] if self._unnamed else []
         return [*self._named, *more, *([str(self._damage)] if self._damage is not None else [])]
 

@@ -55,7 +55,6 @@ class Files(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The first of them."""
         return self.paths[0]
 
     @property
@@ -181,7 +180,6 @@ class _Found:
         return original
 
     def files(self) -> list[Files]:
-        """Return the files, in the order of their times."""
         both: list[list[CaptureFile] | list[LogFile]] = [sorted(self._captures), sorted(self._logs)]
         return [*(Files(parts) for parts in both if parts), *(Files([pipe]) for pipe in self._pipes)]
 

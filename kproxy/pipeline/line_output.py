@@ -96,7 +96,6 @@ class ListedLines(Lines):
 
     @property
     def is_full(self) -> bool:
-        """Whether all wanted lines were written."""
         return self._left == 0
 
     def start_source(self, source: Source) -> None:

@@ -121,7 +121,6 @@ class Run(Closing):
 
     @property
     def outputs(self) -> list[Output]:
-        """The outputs that events are written to."""
         return list(self._outputs)
 
     @property

@@ -67,7 +67,6 @@ class Sink(Closing):
         self._size = 0
 
     def write(self, line: bytes) -> None:
-        """Write one or more complete lines."""
         self._buffered.append(line)
         self._size += len(line)
         if self._live or self._size >= BLOCK:
@@ -231,7 +230,6 @@ class RotatingFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write buffered data."""
         if not self._buffered:
             return
         data = b"".join(self._buffered)
@@ -251,7 +249,6 @@ class RotatingFile:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether nothing is buffered."""
         return not self._buffered
 
     @property

@@ -106,7 +106,6 @@ class Secrets:
 
     @property
     def file_given(self) -> bool:
-        """Whether there is a key log file."""
         return self._file is not None
 
     def reopen(self) -> None:

@@ -185,7 +185,6 @@ def error_code(code: int) -> ErrorDescription:
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code."""
     return error_code(code).name
 
 

@@ -120,7 +120,6 @@ class Facts:
             self.kafka_releases = tuple(words[1:])
 
     def messages(self) -> list[str]:
-        """Return names of all messages, in the order of the file."""
         return list(self._blocks)
 
     def mentions(self, name: str, text: str) -> bool:
@@ -143,7 +142,6 @@ class Facts:
 
 @functools.cache
 def facts() -> Facts:
-    """Return the facts that kproxy was built with."""
     return Facts(read_data_file("facts.txt"))
 
 

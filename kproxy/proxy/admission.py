@@ -62,7 +62,6 @@ class Admission:
         return slot
 
     def uncount(self, slot: int) -> None:
-        """Uncount a connection that was counted in *slot*."""
         self._own.add_address(slot, -1)
         self._shared.release_address(slot)
 

@@ -167,7 +167,6 @@ class FilterDispatch:
             link.close(CloseCause.ERROR)
 
     def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
-        """Do what the outcome of a filter chain says."""
         match outcome:
             case Close(reason):
                 log("info", "closed by a filter", connection=link.number, reason=reason)

@@ -92,7 +92,6 @@ class DiskThread:
         return not self._is_busy
 
     def end(self) -> None:
-        """End the thread after its present call."""
         if self._thread is not None:
             self._calls.put(None)
             self._thread = None

@@ -243,7 +243,6 @@ class SharedSets:
         return shared
 
     def receive(self, name: str, values: Iterable[str]) -> None:
-        """Add values from other workers."""
         self.named(name).receive(values)
 
     def _queue(self, name: str, value: str) -> None:
@@ -266,7 +265,6 @@ class LearnedSets:
         self._sets: dict[tuple[str, str], BoundedSet] = {}
 
     def receive(self, message: Learned) -> None:
-        """Keep values from a worker."""
         self._sets.setdefault((message.cluster, message.name), BoundedSet()).receive(message.values)
 
     def messages(self) -> Iterator[Learned]:

@@ -237,7 +237,6 @@ class Connections:
         self._ways.pop(connection, None)
 
     def close(self) -> None:
-        """Close all links at once."""
         for way in (way for ways in self._ways.values() for way in ways.values()):
             way.abort("the replay has ended")
 

@@ -349,7 +349,6 @@ def contract(name: str, options: Options = Options()) -> Table:  # noqa: B008 - 
 
 
 def spark_schema(table: Table) -> StructType:
-    """The columns of a table as Spark's."""
     return from_arrow_schema(_micros(schema_of(table)))
 
 

@@ -123,7 +123,6 @@ class Settings:
 
     @property
     def contract(self) -> Table:
-        """The table that the query reads."""
         return contract(self.table, self.rows)
 
 
@@ -286,7 +285,6 @@ def offset(marks: Iterable[str]) -> dict[str, Any]:
 
 
 def marks_of(given: dict[str, Any]) -> list[str]:
-    """The marks of the files in an offset."""
     return list(json.loads(given[FILES]))
 
 

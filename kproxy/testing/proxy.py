@@ -178,7 +178,6 @@ class Proxy:
         }
 
     def close(self) -> None:
-        """End the proxy and its connections."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -268,7 +267,6 @@ class Log:
             return hits[0]
 
     def end(self) -> None:
-        """Wait for the end of the stream."""
         if self._thread is not None:
             self._thread.join(END_S)
 

@@ -113,7 +113,6 @@ def rules(faults: Iterable[Fault]) -> list[Rule]:
 
 
 def describe(fault: Fault) -> str:
-    """Return a fault in the words of `kproxy run --fault`, as its name."""
     given = msgspec.to_builtins(fault)
     defaults = {field.name: field.default for field in msgspec.structs.fields(Fault)}
     words = [f"{key}={_word(value)}" for key, value in given.items() if value not in ([], (), defaults[key])]

@@ -123,7 +123,6 @@ class Pseudonyms:
         return shake_128(seed).digest(len(data)).translate(LETTERS)
 
     def address(self, address: IPAddress) -> IPAddress:
-        """Return the pseudonym of an address, of the same IP version."""
         if address.version == 4:
             return IPv4Address(self.text(str(address)))
         return IPv6Address(UNIQUE_LOCAL + blake2b(address.packed, key=self._key, digest_size=15).digest())

@@ -185,7 +185,6 @@ class Rewriter:
     # What may be replaced beyond credentials
 
     def connection(self, connection: Connection) -> Connection:
-        """Return the connection as outputs show it."""
         return connection
 
     def wants(self, frame: Frame) -> bool:

@@ -183,7 +183,6 @@ class ParquetDirectory:
             self._files[table.name] = TableFile(table, path / table.name / f"{PART}.tmp")
 
     def write(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
-        """Add rows of a table."""
         self._files[table.name].write(batch)
 
     def __enter__(self) -> "ParquetDirectory":

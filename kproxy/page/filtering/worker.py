@@ -81,7 +81,6 @@ class Worker:
             self._lock.release()
 
     def close(self) -> None:
-        """End the process."""
         with self._lock:
             self._stop()
 
@@ -156,7 +155,6 @@ class Workers:
                 yield running.popleft().result()
 
     def close(self) -> None:
-        """End the processes."""
         for worker in self._workers:
             worker.close()
 

@@ -89,7 +89,6 @@ class OwnConnections:
         self._made: dict[tuple[str, int], float] = {}  # until when, oldest first
 
     def connecting(self, connecting: socket.socket) -> None:
-        """Note a socket that is about to connect."""
         self._attempts.add(connecting)
 
     def connected(self, connecting: socket.socket) -> None:

@@ -170,12 +170,10 @@ class _Pages:
         return PlainTextResponse("ready\n" if ready else f"{why}\n", status)
 
     async def filters(self, _request: Request) -> Response:
-        """List what filters have counted."""
         shown = {"counts": self._source.filter_counts()}
         return Response(msgspec.json.encode(shown), media_type="application/json")
 
     async def config(self, _request: Request) -> Response:
-        """Show the configuration in use."""
         return Response(msgspec.json.encode(self._source.config()), media_type="application/json")
 
     async def connections(self, request: Request) -> Response:

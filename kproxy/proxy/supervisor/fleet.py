@@ -180,7 +180,6 @@ class Fleet:
         return ""
 
     async def send_all(self, message: messages.Message) -> None:
-        """Send a message to every worker."""
         await asyncio.gather(*(slot.child.send(message) for slot in self._all_slots()))
 
     async def drain(self, seconds: float) -> bool:

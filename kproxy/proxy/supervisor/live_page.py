@@ -111,7 +111,6 @@ class LivePage:
             self._process.use(_settings_of(self._fleet.config))
 
     async def stop(self) -> None:
-        """End the process."""
         if self._watching is not None and (self._process is None or not self._process.has_ended):
             self._watching.cancel()  # else it is about to log why
         process, self._process = self._process, None

@@ -54,7 +54,6 @@ class Overview:
         return self._fleet.counters()
 
     def clients(self) -> int:
-        """Return how many clients are connected."""
         return sum(counters.totals()[Total.CONNECTIONS_OPEN] for counters in self.counters())
 
     def analysis(self) -> messages.AnalyzerCounts | None:

@@ -274,7 +274,6 @@ def _camel(name: str) -> str:
 
 
 def _by(request: Request) -> str:
-    """Return the address of the browser."""
     return f"{request.client.host}:{request.client.port}" if request.client is not None else "unknown"
 
 

@@ -69,7 +69,6 @@ class StoppedMessages:
         return self._given_up
 
     def stops(self) -> list[Stop]:
-        """Return the stopped messages, the oldest first."""
         return sorted((stop for _, stop in self._stops.values()), key=lambda stop: stop.stopped_ms)
 
     def stop(self, id_: str) -> Stop:
