@@ -16,6 +16,7 @@
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
     users.py          kproxy users: who may log in to kproxy, in a file
+    keys.py           kproxy keys: the keys of a key service, made, rotated, checked, destroyed
     doctor.py         kproxy doctor: what kproxy.doctor finds, as lines
     filters.py        kproxy filters: the filters there are, and the reference of one
     help.py           kproxy help: the topics of kproxy.manual

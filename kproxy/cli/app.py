@@ -34,6 +34,7 @@ COMMANDS = {
     "run": "Forward Kafka traffic, and analyze it.",
     "check": "Check a configuration file of kproxy run.",
     "users": "List who may log in to kproxy, or change it.",
+    "keys": "List the keys that records are encrypted by, or change them.",
     "doctor": "Say what is wrong with a set-up, and what to do.",
     "filters": "List the filters, or show one and its options.",
     "completion": "Print the script for completion in a shell.",

@@ -1,7 +1,8 @@
 """The configuration of `kproxy run`: a YAML file, or the command-line options for one cluster, parsed into typed values.
 
     structs.py     Config and its parts: names, types, defaults, ranges
-    reading.py     parse_config(text, path), read_config(path), config_from_options(...) -> Config or ConfigError
+    reading.py     parse_config(text, path), read_config(path), config_from_options(...) -> Config or ConfigError;
+                   read_key_settings(path), the file of --keys
     convert.py     YAML text -> nodes with their places, of bounded size -> structs; collects every mistake on the way
     checks.py      what the types cannot express: modes that exclude each other, addresses, limits that contradict, ports that
                    two parts bind, tenants whose names could be mistaken for each other's

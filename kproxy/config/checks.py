@@ -18,7 +18,6 @@ from kproxy.authentication.certificates import parse_rules
 from kproxy.config.structs import (
     MOST_WORKERS,
     PRINCIPAL,
-    SECRET,
     Addresses,
     Authentication,
     BrokerTls,
@@ -32,6 +31,7 @@ from kproxy.config.structs import (
 from kproxy.errors import UsageError
 from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
+from kproxy.secrets import is_reference
 
 FILTER = "topic_prefix"
 Problem = tuple[str, str]
@@ -332,7 +332,7 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
 
 def _check_login(path: str, cluster: Cluster, login: Login) -> Iterator[Problem]:
     for name, secret in secrets_of(login):
-        if re.fullmatch(SECRET, secret) is None:  # without the text: it may be the secret itself
+        if not is_reference(secret):  # without the text: it may be the secret itself
             yield f"{path}.{name}", 'it says where the secret is: write "file:PATH" or "env:NAME"'
     yield from LOGINS.get(login.mechanism, _check_password_login)(path, login)
     for name, mechanism in (("token", "OAUTHBEARER"), ("extensions", "OAUTHBEARER"), ("region", "AWS_MSK_IAM")):

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import yaml
-from msgspec import inspect
+from msgspec import Struct, inspect
 
-from kproxy.config.structs import Struct
 from kproxy.errors import ConfigError, Mistake, did_you_mean
 from kproxy.filters.options import (
     WITHHELD,

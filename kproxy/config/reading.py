@@ -9,8 +9,9 @@ import msgspec
 from kproxy.config.checks import Problem, check_ports, check_values
 from kproxy.config.files import check_files, check_filters
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
+from kproxy.encryption.services.settings import KeySettings
 from kproxy.errors import ConfigError, Mistake, UsageError
-from kproxy.filters.options import Rotated
+from kproxy.filters.options import OptionMistakes, Rotated
 
 if TYPE_CHECKING:
     from kproxy.config.convert import Place
@@ -81,6 +82,22 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
     config = _with_options(Config(clusters=[cluster]), options)
     _raise_if_any(_problems(config, filters), {}, [], "")
     return config
+
+
+def read_key_settings(path: str) -> KeySettings:
+    """Read the file of the option --keys: which key service to use. Raises ConfigError with every mistake and its place."""
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
+
+    conversion = Conversion()
+    problems: list[Problem] = []
+    settings = None
+    try:
+        settings = conversion.convert(read_tree(_read(path), path), KeySettings)
+    except OptionMistakes as error:  # of the options of the key service
+        problems = error.problems
+    _raise_if_any(problems, conversion.places, conversion.mistakes, path)
+    assert settings is not None
+    return settings
 
 
 def refusal(options: Options, sentence: str) -> UsageError:

@@ -12,6 +12,7 @@ from msgspec import Meta
 from kproxy.filters.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
 from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.schemas.settings import SchemaSources
+from kproxy.secrets import REFERENCE
 
 MOST_WORKERS = 256
 
@@ -127,9 +128,8 @@ class Authentication(Struct, frozen=True):
 
 
 PRINCIPAL = "{principal}"
-SECRET = r"^(file|env):[^\0]+$"
 Username = Annotated[str, Meta(min_length=1, max_length=1_000)]
-Secret = Annotated[str, Meta(extra_json_schema={"pattern": SECRET})]
+Secret = Annotated[str, Meta(extra_json_schema={"pattern": REFERENCE})]
 WHERE = (
     'Where it is: "file:PATH", read again at each login (a line end at its end does not count), or "env:NAME", an environment '
     "variable. Never the secret itself."

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from kproxy.config import TokenEndpoint
 from kproxy.errors import LoginRefused
-from kproxy.login.secrets import LONGEST, read_secret
+from kproxy.login.secrets import read_secret
 from kproxy.output.escaping import printable
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # RFC 8693
@@ -21,6 +21,7 @@ JWT = "urn:ietf:params:oauth:token-type:jwt"
 SHARE_USED = 0.8  # of a token's lifetime
 RETRY_S = 1.0  # after a fetch that failed, while the old token serves
 TIMEOUT_S = 5.0
+MOST_ANSWER = 262_144  # bytes
 ASSUMED_S = 300.0  # lifetime of a token that does not say when it ends
 
 
@@ -94,7 +95,7 @@ class Endpoint:
                 redirect=False,
             )
             try:
-                data = answer.read(LONGEST * 2)
+                data = answer.read(MOST_ANSWER)
             finally:
                 answer.close()
         except (self._urllib3.exceptions.HTTPError, OSError) as error:

@@ -3,6 +3,8 @@
     contract.py   KeyService, DataKey and the errors: what each key service does
     settings.py   KeySettings: which one to use, and its options, as plain values
     loading.py    key services by name, also those of other packages
+    bounded.py    Bounded: each of them ends within a time, and what it answers is checked
+    key_set.py    "file": keys in a sealed file
 
     with closing(key_service(settings)) as service:
         made = service.new_data_key("orders")
@@ -12,30 +14,40 @@ To add a key service: a class with ``Options`` and the three methods of KeyServi
 ``kproxy.key_services``.
 """
 
+from kproxy.encryption.services.bounded import Bounded
 from kproxy.encryption.services.contract import (
     DataKey,
     KeyDestroyed,
+    KeyFacts,
+    KeyManager,
     KeyRefused,
     KeyService,
     KeyServiceAway,
     KeyServiceError,
 )
+from kproxy.encryption.services.loading import service_class
 from kproxy.encryption.services.settings import KeySettings
 
 __all__ = [
     "DataKey",
     "KeyDestroyed",
+    "KeyFacts",
+    "KeyManager",
     "KeyRefused",
     "KeyService",
     "KeyServiceAway",
     "KeyServiceError",
     "KeySettings",
     "key_service",
+    "unbounded",
 ]
 
 
 def key_service(settings: KeySettings) -> KeyService:
-    """Make the key service that *settings* name; it connects when it is used. Raises UsageError."""
-    from kproxy.encryption.services.loading import service_class  # noqa: PLC0415 - settings.py imports this package
+    """Make the key service that *settings* name, within their bounds; it connects when it is used. Raises UsageError."""
+    return Bounded(unbounded(settings), settings.timeout)
 
+
+def unbounded(settings: KeySettings) -> KeyService:
+    """Make the key service as it is, for a person who may interrupt it. Raises UsageError."""
     return service_class(settings.use)(settings.options())

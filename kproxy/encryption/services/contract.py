@@ -4,7 +4,7 @@ A data key is what records are encrypted with; it is stored next to them, wrappe
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kproxy.errors import KproxyError
 
@@ -59,3 +59,47 @@ class KeyService(Protocol):
 
     def close(self) -> None:
         """Give up connections, and forget keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """What may be shown of a key.
+
+    Attributes:
+        versions: how many it has had; the newest wraps new data keys.
+        oldest: the oldest version that unwraps; None if the key has been destroyed.
+        rotated_at: when the newest version was made, in milliseconds of the epoch; None if the service does not say.
+        destroyed_at: when the key was destroyed, or will be; None otherwise.
+    """
+
+    name: str
+    versions: int
+    oldest: int | None
+    rotated_at: int | None = None
+    destroyed_at: int | None = None
+
+
+@runtime_checkable
+class KeyManager(Protocol):
+    """What `kproxy keys` needs of a key service, in addition to KeyService. Each method raises KeyServiceError.
+
+    *dry_run*: do all but the change, so that what would make it fail is found.
+    """
+
+    def list_keys(self) -> list[KeyFacts]:
+        """Return the facts of all keys, by name."""
+
+    def describe_key(self, key_name: str) -> KeyFacts:
+        """Return the facts of a key. Raises KeyDestroyed if there is none."""
+
+    def make(self, key_name: str, *, dry_run: bool = False) -> None:
+        """Make a key of which there was none."""
+
+    def rotate(self, key_name: str, *, dry_run: bool = False) -> None:
+        """Add a version, which new data keys are wrapped by; the earlier ones go on unwrapping."""
+
+    def destroy(self, key_name: str, before: int | None = None, *, dry_run: bool = False) -> None:
+        """Destroy a key, or its versions before *before*: what they wrapped can never be read again."""
+
+    def rewrap(self, key_name: str, wrapped: bytes) -> bytes:
+        """Return a wrapped data key as the newest version wraps it."""

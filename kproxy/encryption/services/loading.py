@@ -10,7 +10,9 @@ from kproxy.errors import did_you_mean
 from kproxy.filters.options import OptionMistakes, quoted
 
 GROUP = "kproxy.key_services"
-BUILT_IN: dict[str, str] = {}  # as pyproject.toml registers them
+BUILT_IN = {
+    "file": "kproxy.encryption.services.key_set:KeySet",
+}  # as pyproject.toml registers them
 
 
 class ServiceClass(Protocol):

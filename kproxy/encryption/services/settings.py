@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kproxy.filters.options import OptionMistakes, Options, read_options, text
+from kproxy.encryption.services.loading import service_class
+from kproxy.filters.options import OptionMistakes, Options, Seconds, read_options, text
 
 
 class KeySettings(Options, frozen=True):
@@ -16,14 +17,13 @@ class KeySettings(Options, frozen=True):
     with_: Annotated[dict[str, Any], text("The options of the key service.")] = msgspec.field(
         default_factory=dict, name="with"
     )
+    timeout: Annotated[Seconds, text("How long one call of the key service may take.")] = 5.0
 
     def __post_init__(self) -> None:
         self.options()
 
     def options(self) -> msgspec.Struct:
         """Return the options of the key service, checked. Raises OptionMistakes."""
-        from kproxy.encryption.services.loading import service_class  # noqa: PLC0415 - it loads this module
-
         class_ = service_class(self.use)
         try:
             return read_options(class_.Options, self.with_)

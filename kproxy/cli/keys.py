@@ -1,0 +1,157 @@
+"""``kproxy keys``: the keys that data keys are wrapped by. It shows names, versions and times, never a key."""
+
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict
+
+import click
+import msgspec
+
+from kproxy.cli.options import form_option
+from kproxy.config.reading import read_key_settings
+from kproxy.encryption.services import KeyFacts, KeyManager, KeyService, key_service, unbounded
+from kproxy.encryption.services.contract import MOST_WRAPPED
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+from kproxy.pipeline.sink import Sink
+from kproxy.protocol.values import render_time_ms
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--make", metavar="KEY", help="Make this key.")
+@click.option("--rotate", metavar="KEY", help="Add a version to this key: new data keys are wrapped by it.")
+@click.option("--check", metavar="KEY", help="Have a data key made and unwrapped by this key, as for records.")
+@click.option(
+    "--rewrap", metavar="KEY", help="Wrap data keys by the newest version; they are lines in base 64 on standard input."
+)
+@click.option("--seal-with", metavar="FILE", help="Seal the key set anew, as this file of settings says.")
+@click.option("--destroy", metavar="KEY", help="Destroy this key: its records can never be read again.")
+@click.option(
+    "--before", metavar="VERSION", type=click.IntRange(2), help="With --destroy: only the versions before this one."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@form_option()
+def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str | None) -> None:
+    """List the keys that records are encrypted by, or change them.
+
+    \b
+    kproxy keys keys.yaml
+    kproxy keys keys.yaml --make orders
+    kproxy keys keys.yaml --rotate orders --dry-run
+    kproxy keys keys.yaml --check orders
+
+    FILE names the key service: that of the option --keys, and of keys in the filter encrypt. It has no key. A rotated key needs
+    no rewriting: its earlier versions go on unwrapping. kproxy help encryption has the options of each key service.
+
+    \b
+    use: file                  # a sealed file; or vault, aws_kms
+    with:
+      path: /etc/kproxy/keys.sealed
+      passphrase: env:KPROXY_KEYS_PASSPHRASE
+    """
+    chosen = [(action, value) for action, value in actions.items() if value is not None]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(_option(action) for action, _ in chosen)} exclude each other")
+    if before is not None and not actions["destroy"]:
+        raise click.UsageError("--before belongs to --destroy")
+    settings = read_key_settings(file)
+    with Sink(None, live=False) as sink:
+        if actions["check"]:
+            with closing(key_service(settings)) as service:
+                _say(sink, _check(service, actions["check"], dry_run))
+            return
+        with closing(unbounded(settings)) as managed:
+            if not isinstance(managed, KeyManager):
+                raise UsageError(f"the keys of {settings.use} are not managed by kproxy; --check is all that it can do")
+            if not chosen:
+                _list(sink, managed.list_keys(), form)
+                return
+            ((action, value),) = chosen
+            for line in _ACTIONS[action](managed, value, before, dry_run):
+                _say(sink, line)
+
+
+def _list(sink: Sink, known: list[KeyFacts], form: str) -> None:
+    if form == "json":
+        sink.write(msgspec.json.format(msgspec.json.encode([asdict(one) for one in known]), indent=2) + b"\n")
+        return
+    for one in known:
+        _say(sink, f"{one.name}  {_described(one)}")
+
+
+def _described(facts: KeyFacts) -> str:
+    destroyed = "" if facts.destroyed_at is None else f"destroyed {render_time_ms(facts.destroyed_at)}"
+    if facts.oldest is None:
+        return destroyed or "destroyed"
+    newest = f"version {facts.versions}" + (
+        "" if facts.rotated_at is None else f" since {render_time_ms(facts.rotated_at)}"
+    )
+    earlier = f", unwraps from version {facts.oldest} on" if facts.versions > 1 else ""
+    return newest + earlier + (f", {destroyed}" if destroyed else "")
+
+
+def _check(service: KeyService, key_name: str, dry_run: bool) -> str:
+    if dry_run:
+        return f"would have a data key made by {key_name}, and unwrapped"
+    made = service.new_data_key(key_name)
+    if service.unwrap(key_name, made.wrapped) != made.plain:
+        raise UsageError(f"{key_name}: the data key that was unwrapped is not the one that was made")
+    return f"{key_name}: a data key was made, wrapped in {len(made.wrapped)} bytes, and unwrapped"
+
+
+def _make(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:
+    managed.make(key_name, dry_run=dry_run)
+    return [f"{'would make' if dry_run else 'made'} the key {key_name}"]
+
+
+def _rotate(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:
+    managed.rotate(key_name, dry_run=dry_run)
+    return [f"{'would add' if dry_run else 'added'} a version to the key {key_name}"]
+
+
+def _destroy(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:
+    managed.destroy(key_name, before, dry_run=dry_run)
+    what = f"the key {key_name}" if before is None else f"the versions of the key {key_name} before {before}"
+    return [f"{'would destroy' if dry_run else 'destroyed'} {what}: records whose data keys it wrapped cannot be read"]
+
+
+def _rewrap(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:
+    """Return the data keys of standard input as the newest version wraps them; each line is read before one is written."""
+    rewrapped = []
+    for number, line in enumerate(sys.stdin, 1):
+        try:
+            wrapped = b64decode(line.strip()[: MOST_WRAPPED * 2], validate=True)
+        except ValueError:
+            raise UsageError(f"line {number} of standard input is not base 64") from None
+        rewrapped.append(b64encode(managed.rewrap(key_name, wrapped)).decode())
+    return [f"would wrap {len(rewrapped)} data keys by the newest version of {key_name}"] if dry_run else rewrapped
+
+
+def _seal_with(managed: KeyManager, file: str, before: int | None, dry_run: bool) -> list[str]:
+    settings = read_key_settings(file)
+    options = settings.options()
+    if not isinstance(managed, KeySet) or not isinstance(options, KeySetOptions):
+        raise UsageError("--seal-with is for key sets in files (use: file)")
+    count = managed.seal_with(options, dry_run=dry_run)
+    return [f"{'would seal' if dry_run else 'sealed'} {count} keys in {options.path}, as {file} says"]
+
+
+_ACTIONS: dict[str, Callable[[KeyManager, str, int | None, bool], list[str]]] = {
+    "make": _make,
+    "rotate": _rotate,
+    "rewrap": _rewrap,
+    "seal_with": _seal_with,
+    "destroy": _destroy,
+}
+
+
+def _option(action: str) -> str:
+    return f"--{action.replace('_', '-')}"
+
+
+def _say(sink: Sink, line: str) -> None:
+    sink.write(f"{printable(line, MOST_WRAPPED * 2)}\n".encode("utf-8", "backslashreplace"))
