@@ -3,8 +3,7 @@
 import gc
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import hypothesis
 import pytest
@@ -35,15 +34,32 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let processes that tests start keep compiled modules for this run, where the environment wants none beside the sources.
+    """Keep compiled modules in pytest's cache where the environment wants none next to the sources.
 
-    Otherwise each `kproxy run` compiles kproxy anew, three times.
+    Otherwise each run compiles all tests anew, which takes half a minute, and each `kproxy run` all of kproxy, three times.
     """
-    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
-        folder = tempfile.TemporaryDirectory(prefix="kproxy-test-bytecode-")
-        config.add_cleanup(folder.cleanup)
-        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
+    if sys.dont_write_bytecode and cache is not None and not hasattr(config, "workerinput"):
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_directory(parent: pytest.Collector) -> Generator[None, pytest.Collector, pytest.Collector]:
+    """Let every second worker begin with the last file, so that each compiles half of the tests and finds the others compiled."""
+    directory = yield
+    number = getattr(parent.config, "workerinput", {}).get("workerid", "gw0").removeprefix("gw")
+    if int(number) % 2:
+        first_to_last = directory.collect
+        directory.collect = lambda: [*first_to_last()][::-1]  # type: ignore[method-assign]
+    return directory
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All workers must have the same order, wherever they began."""
+    items.sort(key=lambda item: item.path)
 
 
 @pytest.hookimpl(trylast=True)
