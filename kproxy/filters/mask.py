@@ -27,8 +27,8 @@ from kproxy.protocol.records import Batch, Batches, read_batches
 from kproxy.protocol.records.editing import TooLarge, change_fields
 from kproxy.protocol.records.in_place import CallingEditor, Editor
 from kproxy.schemas.formats import SchemaType
-from kproxy.schemas.framings import Framed, find_framing, message_indexes
-from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_LOOK_S, SCHEMAS_S, Schema, Schemas
+from kproxy.schemas.framings import reframed
+from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_LOOK_S, SCHEMAS_S, Located, Schema, Schemas
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
@@ -140,26 +140,24 @@ class SchemaMask:
 
     def __call__(self, data: bytes) -> bytes:
         """Return the key or value with its fields hidden; the same object if it stays. Raises SchemaNotYet."""
-        framed = find_framing(data, self._part)
-        schema = self._schemas.chosen.get((self._topic or "", self._part))
-        if framed is None and schema is None:
+        located = self._schemas.locate(data, self._topic, self._part)
+        if located is None:
             return self._without_schema(data)
-        if schema is None and framed is not None:
-            schema = self._schemas.find(framed.id, self._topic)
-        payload = data if framed is None else framed.payload
-        hidden = None if schema is None or not data.endswith(payload) else self._hidden(schema, framed, payload)
+        payload = located.payload
+        hidden = None if located.schema is None else self._hidden(located, located.schema)
         if hidden is None and self._waits and self._schemas.is_asked(self._topic):
             raise SchemaNotYet
         if hidden is None:
             return b"" if self._blanks else data
-        return data if hidden is payload else data[: len(data) - len(payload)] + hidden
+        return data if hidden is payload else reframed(data, located.framed, hidden)
 
     def _without_schema(self, data: bytes) -> bytes:
         hidden = self._json.edited(data)
         return data if hidden is None else hidden
 
-    def _hidden(self, schema: Schema, framed: Framed | None, payload: bytes) -> bytes | None:
+    def _hidden(self, located: Located, schema: Schema) -> bytes | None:
         """Return a payload with its fields hidden; None if its schema does not describe it, or cannot be used."""
+        payload = located.payload
         if schema.type == SchemaType.JSON:
             return self._without_schema(payload)
         try:
@@ -168,9 +166,7 @@ class SchemaMask:
                     self._hiding.clear()
                 compiled: Any = self._schemas.compiled(schema)
                 self._hiding[schema] = compiled.hiding(self._states, self._stars)
-            indexes, start = None, 0
-            if framed is not None and framed.has_indexes and schema.type == SchemaType.PROTOBUF:
-                indexes, start = message_indexes(payload)
+            indexes, start = located.indexes()
             message = payload[start:]
             hidden = self._hiding[schema](message, indexes)
         except (KproxyError, ValueError, RecursionError):

@@ -35,7 +35,7 @@ from kproxy.protocol.records.editing import change_records, read_batch
 from kproxy.protocol.records.in_place import find_schema_ids
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 from kproxy.protocol.structs import struct_types
-from kproxy.schemas.framings import find_framing, schema_headers
+from kproxy.schemas.framings import schema_headers
 from kproxy.schemas.store import Id, Schema, Schemas
 
 PATIENCE_S = 60.0  # of a large request, while others have their turns
@@ -376,7 +376,8 @@ class _Check:
                 return True
         ids, other = find_schema_ids(opened, *about)
         for schema_id in ids.keys() - known.keys() if other < 0 else ():
-            schema, problem = self._problem_of_id(schema_id, part)
+            schema = self._schemas.find(schema_id, self._job.name)
+            problem = self._problem_of_schema(schema, schema_id, part)
             reader = self._reader(schema) if is_deep else None
             if problem is not None or (is_deep and reader is None):
                 return False
@@ -403,44 +404,41 @@ class _Check:
         return None
 
     def _problem_of(self, data: bytes, part: str, depth: Depth, record: Record) -> Problem | None:
-        framed = find_framing(data, part, record.headers)
-        schema = self._of_topic[part]
-        if schema is None:
-            if framed is None:
-                is_allowed = self._job.rule.without_schema == "pass"
-                return None if is_allowed else Problem("without schema", "it names no schema")
-            schema, problem = self._problem_of_id(framed.id, part)
-            if schema is None or problem is not None:
+        located = self._schemas.locate(data, self._job.name, part, record.headers)
+        if located is None:
+            is_allowed = self._job.rule.without_schema == "pass"
+            return None if is_allowed else Problem("without schema", "it names no schema")
+        schema = located.schema
+        if self._of_topic[part] is None and located.framed is not None:
+            problem = self._problem_of_schema(schema, located.framed.id, part)
+            if schema is None or problem is not None or depth == "id":
                 return problem
-            if depth == "id":
-                return None
-        payload = data if framed is None else framed.payload
+        assert schema is not None
         try:
             if not (self._has_time or self._schemas.is_compiled(schema)):
                 raise NeedsTime
             if not self._schemas.compiled(schema).is_bounded:
                 return self._unchecked("schema that may take exponential time", schema.id)
-            broken = self._schemas.read(schema, framed, payload)[1]
+            broken = self._schemas.read(located)[1]
         except (KproxyError, RecursionError) as error:
             if self._schemas.is_asked(self._job.name) and not self._is_late:  # for what the schema refers to
                 raise NeedsTime from error
             return Problem("payload", str(error) or "it is too deep")
         return Problem("payload", "; ".join(broken)) if broken else None
 
-    def _problem_of_id(self, schema_id: Id, part: str) -> tuple[Schema | None, Problem | None]:
-        """Return the schema with an id, and why it is not allowed; neither if the record passes without it. Raises NeedsTime."""
+    def _problem_of_schema(self, schema: Schema | None, schema_id: Id, part: str) -> Problem | None:
+        """Return why a schema is not allowed; None if it is, or the record passes without it. Raises NeedsTime."""
         topic, rule = self._job.name, self._job.rule
-        schema = self._schemas.find(schema_id, topic)
         if schema is None:
             if self._schemas.is_asked(topic) and not self._is_late:
                 raise NeedsTime
             if (why := self._schemas.away(topic)) is not None:
-                return None, self._unchecked("registry away", schema_id, why)
-            return None, Problem("unknown id", f"no schema with the id {schema_id} is known")
+                return self._unchecked("registry away", schema_id, why)
+            return Problem("unknown id", f"no schema with the id {schema_id} is known")
         subject = rule.subject and rule.subject.replace("{topic}", topic).replace("{part}", part)
         if subject is not None and not schema.is_of(subject):
-            return schema, Problem("another subject", f"the schema {schema_id} is not registered under {subject}")
-        return schema, None
+            return Problem("another subject", f"the schema {schema_id} is not registered under {subject}")
+        return None
 
     def _unchecked(self, kind: str, schema_id: Id | None, why: str = "") -> Problem | None:
         """Return the problem of a record that cannot be looked at; None if such records pass."""

@@ -3,17 +3,22 @@
 The way of a value, from its bytes to what people and programs see:
 
     framings.py   find_framing: which serializer wrote these bytes, the id of the schema, and where the payload begins. Pure
-    store.py      Schemas: the schema of an id, a subject or a topic; asks its sources in turn, and compiles each once
+    store.py      Schemas: the schema of an id, a subject or a topic; asks its sources in turn, and compiles each once.
+                  locate: a key or value with its schema, the one way in; read: its value; write: the bytes of another value
     fingerprints.py  which schema an Avro fingerprint is of
     folder.py     a source: files of schemas, named by subject or id, or as `kproxy schemas --save` wrote them
     registry.py   a source: a registry that speaks Confluent's REST API, asked over HTTP within bounds
-    formats.py    compile_schema: the schema as something that reads payloads to JSON values
+    formats.py    compile_schema: the schema as something that reads payloads to JSON values, and writes them
     avro.py, protobuf.py, json_schema.py   the three formats; each imports its library when a first schema needs it
+    avro_values.py  AvroValues: JSON back to payloads of Avro, with the types of unions as they were
     avro_walk.pyx  AvroWalk: whether payloads of Avro fit their schema, and values in them hidden, without objects
     logical.py    Avro's logical types; readable.pyx: bytes and NaN as JSON has them
     viewer.py     SchemaViewer: all of it as a content viewer (kproxy.protocol.embedded); make_viewers: the one place where
                   viewers are made, for decode, the decoded log, the page and ``kproxy.read``
     settings.py   SchemaSources: what a person names, as plain values
+
+A value that is written back keeps its framing, and all that JSON does not say: the types of unions, and fields that the schema
+does not name. One that does not fit raises ValueMismatch, with its path.
 
 ``schemas.compiled(schema).problems(value)`` says what a value that could be read breaks of its JSON Schema, for the filter
 ``validate``; viewers show it, too.

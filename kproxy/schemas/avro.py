@@ -5,11 +5,13 @@ process. Payloads of such types are walked first, which has a limit. It does not
 of such items are refused.
 """
 
+import functools
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kproxy.schemas.avro_values import NOTHING, AvroValues
 from kproxy.schemas.avro_walk import AvroWalk
 from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, require
 from kproxy.schemas.logical import logical_type, register, renamed
@@ -84,6 +86,17 @@ class AvroSchema(Compiled):
         if left := len(payload) - stream.tell():
             raise PayloadError(f"{left} bytes after the value")
         return value
+
+    @functools.cached_property
+    def _values(self) -> AvroValues:
+        return AvroValues(self._schema, self._named)
+
+    def write(self, value: object, like: bytes | None = None, indexes: tuple[int, ...] | None = None) -> bytes:
+        """See Compiled."""
+        before = NOTHING
+        if like is not None and self.walk.fits(like):
+            before = self._values.read(like)
+        return self._values.write(value, before)
 
     def kinds(self) -> dict[str, str]:
         schema = self._schema

@@ -1,6 +1,9 @@
 """The formats of schemas: what compiles a schema of each type to something that reads payloads."""
 
+import base64
 import functools
+import math
+import struct
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib import import_module
@@ -12,6 +15,8 @@ EXTRA = "pip install 'kproxy-kafka[schemas]'"
 LEAF = -1  # in place of a state of an automaton of paths: the value is at the end of a path
 MOST_TEXT = 4 * 1024 * 1024  # bytes of a schema's text
 
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # as readable.pyx writes them
+
 
 class SchemaError(KproxyError):
     """A schema that cannot be used, or a payload that it does not describe."""
@@ -19,6 +24,19 @@ class SchemaError(KproxyError):
 
 class PayloadError(SchemaError):
     """A payload that its schema does not describe."""
+
+
+class ValueMismatch(SchemaError):
+    """A JSON value that its schema has no place for.
+
+    Args:
+        reason: a clause ("is missing").
+        path: where in the value ("lines[0].sku"); "" for the value itself.
+    """
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path or 'the value'} {reason}")
+        self.reason, self.path = reason, path
 
 
 class SchemaType(StrEnum):
@@ -37,6 +55,16 @@ class Compiled(Protocol):
 
         Args:
             payload: behind the framing.
+            indexes: which message of a .proto file; None: not said.
+        """
+
+    def write(self, value: object, like: bytes | None = None, indexes: tuple[int, ...] | None = None) -> bytes:
+        """Return the payload of a JSON value, as ``read`` returns it. Raises ValueMismatch.
+
+        Args:
+            value: the value.
+            like: a payload of the same schema: the value is written as this one was where JSON does not say how. That is a
+                type of a union that others look like, and fields that the schema does not name.
             indexes: which message of a .proto file; None: not said.
         """
 
@@ -79,6 +107,39 @@ def require(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise UsageError(f"schemas need {module.partition('.')[0]}: {EXTRA}") from error
+
+
+def below(path: str, name: str | int) -> str:
+    """Return the path of a field, or of an item of an array."""
+    return f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}" if path else name
+
+
+def from_base64(value: object, path: str) -> bytes:
+    """Return bytes that JSON has in base64. Raises ValueMismatch."""
+    try:
+        if isinstance(value, str):
+            return base64.b64decode(value, validate=True)
+    except ValueError:
+        pass
+    raise ValueMismatch("is not bytes in base64", path)
+
+
+def as_float(value: object, is_short: bool, path: str) -> float:
+    """Return a number of JSON; NaN and infinities are texts there. Raises ValueMismatch.
+
+    *is_short*: for a float of four bytes.
+    """
+    if isinstance(value, str) and value in NOT_FINITE:
+        return NOT_FINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueMismatch("is not a number", path)
+    try:
+        number = float(value)
+        if math.isfinite(number) and (not is_short or struct.pack("<f", number)):
+            return number
+    except OverflowError:
+        pass
+    raise ValueMismatch("is beyond float" if is_short else "is beyond double", path)
 
 
 def any_of(steps: Mapping[Any, int], every: int | None) -> int | None:

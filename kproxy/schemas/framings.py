@@ -104,6 +104,16 @@ def _glue(data: bytes) -> Framed | None:
     return Framed(Framing.GLUE, str(UUID(bytes=data[2:GLUE])), payload)
 
 
+def reframed(data: bytes, framed: Framed | None, payload: bytes) -> bytes:
+    """Return a key or value with another payload, framed as *data* is."""
+    if framed is None:
+        return payload
+    if framed.framing is Framing.GLUE and data[1] == ZLIB:
+        return data[:GLUE] + zlib.compress(payload)
+    head = len(data) - len(framed.payload)  # less than 0: message indexes are in a header
+    return data[:head] + payload if head >= 0 else payload[-head:]
+
+
 @cache
 def schema_headers(part: str) -> tuple[bytes, ...]:
     """Return the names, in lower case, of the headers in which a schema may be named."""

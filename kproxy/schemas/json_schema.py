@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, require
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, ValueMismatch, below, require
 
 BASE = "http://schema.invalid/"  # of schemas without an $id (RFC 2606: no such host)
 MOST_PROBLEMS = 10
@@ -39,6 +39,17 @@ class JsonSchema(Compiled):
         except (ValueError, RecursionError) as error:
             raise PayloadError(f"the payload is not JSON: {error}") from error
         return document
+
+    def write(self, value: object, like: bytes | None = None, indexes: tuple[int, ...] | None = None) -> bytes:
+        """See Compiled. The value has to be valid, unless the schema may take too long to say so."""
+        error = next(self._validator.iter_errors(value), None) if self.is_bounded else None
+        if error is not None:
+            path = functools.reduce(below, error.instance_path, "")
+            raise ValueMismatch(f"is not valid by {_sentence(error)}", path)
+        try:
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except (ValueError, RecursionError) as error:
+            raise ValueMismatch(f"cannot be written as JSON: {error}") from error
 
     def problems(self, value: object) -> list[str]:
         try:

@@ -1,4 +1,4 @@
-"""Logical types of Avro as JSON has them: times in ISO 8601, decimals as text with all their digits.
+"""Logical types of Avro as JSON has them, and back: times in ISO 8601, decimals as text with all their digits.
 
 fastavro calls these functions for the types of ``renamed``, by its registry of custom logical types. Its own functions need
 minutes for a decimal of a megabyte, as their time grows with the square of its digits, and refuse a time that Python has no
@@ -6,6 +6,7 @@ type for, although the record is well.
 """
 
 import datetime
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,12 @@ MOST_SCALE = 1_000
 EPOCH = datetime.datetime(1970, 1, 1)
 EPOCH_DAY = EPOCH.toordinal()
 MICROS = {"millis": 1_000, "micros": 1}
+NANOS = {"millis": 10**6, "micros": 1_000, "nanos": 1}
+DECIMAL = re.compile(r"(?P<sign>-?)(?P<whole>[0-9]+)(?:\.(?P<fraction>[0-9]+))?")
+MOMENT = re.compile(
+    r"(?P<seconds>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?"
+    r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
+)
 
 
 def _decimal(data: bytes, schema: Mapping[str, Any], _: object) -> str:
@@ -85,6 +92,106 @@ READERS: dict[str, Reader] = {  # by the type that is written, and the logical t
     "long-timestamp-nanos": _nanos("Z"),
     "long-local-timestamp-nanos": _nanos(""),
 }
+
+
+def _unscaled(text: str, schema: Mapping[str, Any]) -> bytes:
+    match, scale, precision = DECIMAL.fullmatch(text), schema.get("scale", 0), schema.get("precision")
+    if match is None:
+        raise ValueError('is not a decimal, as "12.50"')
+    digits = match["whole"] + (match["fraction"] or "").ljust(scale, "0")
+    if len(match["fraction"] or "") > scale:
+        raise ValueError(f"has more than {scale} digits after the point")
+    if len(digits.lstrip("0")) > (precision if isinstance(precision, int) else MOST_BYTES):
+        raise ValueError(f"has more than {precision} digits")
+    unscaled = int(match["sign"] + digits)
+    size = schema.get("size") or (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    try:
+        return unscaled.to_bytes(size, "big", signed=True)
+    except OverflowError:
+        raise ValueError(f"does not fit into {size} bytes") from None
+
+
+def _days(text: str, schema: object) -> int:
+    try:
+        return datetime.date.fromisoformat(text).toordinal() - EPOCH_DAY
+    except ValueError:
+        raise ValueError('is not a date, as "2026-01-31"') from None
+
+
+def _since_epoch(unit: str, *, local: bool) -> "Writer":
+    nanos_each, suffix = NANOS[unit], "" if local else "Z"
+
+    def write(text: str, schema: object) -> int:
+        match = MOMENT.fullmatch(text)
+        try:
+            if match is None or local != (match["zone"] is None):
+                raise ValueError
+            moment = datetime.datetime.fromisoformat(match["seconds"] + (match["zone"] or "Z"))
+        except ValueError:
+            raise ValueError(f'is not a time, as "2026-01-31T23:59:59{suffix}"') from None
+        seconds = (moment - EPOCH.replace(tzinfo=datetime.UTC)) // datetime.timedelta(seconds=1)
+        nanos = seconds * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+        if nanos % nanos_each:
+            raise ValueError(f"is finer than {unit}")
+        return nanos // nanos_each
+
+    return write
+
+
+def _in_day(unit: str) -> "Writer":
+    write = _since_epoch(unit, local=True)
+
+    def write_time(text: str, schema: object) -> int:
+        try:
+            return int(write(f"{EPOCH.date()}T{text}", schema))
+        except ValueError:
+            raise ValueError(f'is not a time of day in {unit}, as "23:59:59"') from None
+
+    return write_time
+
+
+def _uuid_text(text: str, schema: object) -> str:
+    return text if UUID(text) else ""
+
+
+def _uuid_bytes(text: str, schema: Mapping[str, Any]) -> str | bytes:
+    return UUID(text).bytes if schema["size"] == 16 else text
+
+
+Writer = Callable[[str, Any], Any]
+WRITERS: dict[str, Writer] = {
+    **{
+        f"long-{local}timestamp-{unit}": _since_epoch(unit, local=bool(local))
+        for unit in NANOS
+        for local in ("", "local-")
+    },
+    "bytes-decimal": _unscaled,
+    "fixed-decimal": _unscaled,
+    "int-date": _days,
+    "int-time-millis": _in_day("millis"),
+    "long-time-micros": _in_day("micros"),
+    "string-uuid": _uuid_text,
+    "fixed-uuid": _uuid_bytes,
+}
+
+
+def to_json(kind: str, schema: Any, value: Any) -> object:
+    """Return a plain value of Avro's type *kind* as JSON has it."""
+    reader = READERS.get(f"{kind}-{logical_type(schema)}") if isinstance(schema, dict) else None
+    return value if reader is None else reader(value, schema, None)
+
+
+def from_json(kind: str, schema: Any, value: Any) -> Any:
+    """Return the plain value of what ``to_json`` returned, and JSON of no logical type as it is. Raises ValueError, a clause."""
+    writer = WRITERS.get(f"{kind}-{logical_type(schema)}") if isinstance(schema, dict) else None
+    if writer is None or (isinstance(value, int) and kind in ("int", "long")):  # a year that Python lacks
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"is not {logical_type(schema)} in quotes")
+    try:
+        return writer(value, schema)
+    except ValueError as error:
+        raise ValueError("is not a UUID" if "uuid" in str(logical_type(schema)) else str(error)) from None
 
 
 def renamed(schema: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Protobuf: a schema is the text of a .proto file; protoc (of grpcio-tools) compiles it, protobuf's messages read payloads.
+"""Protobuf: a schema is the text of a .proto file; protoc (of grpcio-tools) compiles it, protobuf's messages read and
+write payloads.
 
 protoc runs as a process of its own, within limits: its input came from a registry or from the traffic.
 """
@@ -9,12 +10,24 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, require
+from kproxy.schemas.formats import (
+    LEAF,
+    Compiled,
+    PayloadError,
+    SchemaError,
+    ValueMismatch,
+    any_of,
+    as_float,
+    below,
+    from_base64,
+    require,
+)
 from kproxy.schemas.readable import readable
 
 COMPILE_S = 10
@@ -43,6 +56,21 @@ class ProtobufSchema(Compiled):
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the message, its fields named as in the schema; the first one of the file if no indexes say which."""
         return _message(self._parsed(payload, indexes))
+
+    def write(self, value: object, like: bytes | None = None, indexes: tuple[int, ...] | None = None) -> bytes:
+        """See Compiled."""
+        before = None
+        if like is not None:
+            with suppress(PayloadError):
+                before = self._parsed(like, indexes)
+        messages = require("google.protobuf.message_factory")
+        made = messages.GetMessageClass(self._descriptor(indexes or (0,)))()
+        _fill(made, value, before, "")
+        try:
+            written: bytes = made.SerializeToString()
+        except require("google.protobuf.message").EncodeError as error:
+            raise ValueMismatch(f"cannot be written: {error}") from error
+        return written
 
     def _parsed(self, payload: bytes, indexes: tuple[int, ...] | None) -> Any:
         messages = require("google.protobuf.message_factory")
@@ -107,7 +135,7 @@ class _Hiding:
                 items = value.values() if is_map else value
             else:
                 items = [value]
-            if below is not None and _is_well_known(field):  # JSON has other names for what is in them
+            if below is not None and _is_well_known(field.message_type):  # JSON has other names for what is in them
                 below = LEAF
             if below == LEAF:
                 self._clear(message, field, value)
@@ -133,13 +161,13 @@ class _Hiding:
                 getattr(message, field.name).SetInParent()
 
 
-def _is_well_known(field: Any) -> bool:
-    return field.message_type is not None and field.message_type.full_name.startswith("google.protobuf.")
+def _is_well_known(descriptor: Any) -> bool:
+    return descriptor is not None and bool(descriptor.full_name.startswith("google.protobuf."))
 
 
 def _message(message: Any) -> object:
     """Return a message as JSON: names of fields as in the schema, 64-bit integers as numbers, fields without presence always."""
-    if message.DESCRIPTOR.full_name.startswith("google.protobuf."):
+    if _is_well_known(message.DESCRIPTOR):
         try:
             return require("google.protobuf.json_format").MessageToDict(message)
         except Exception:  # an Any of a type that is not known, a Timestamp out of range: shown by its fields
@@ -166,6 +194,114 @@ def _value(field: Any, value: Any) -> object:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
     return readable(value)
+
+
+def _fill(message: Any, value: object, before: Any, path: str) -> None:
+    """Set the fields of an empty message as JSON has them, and those that the schema does not name as in *before*."""
+    if _is_well_known(message.DESCRIPTOR) and _is_filled(message, value, path):
+        return
+    if before is not None:
+        unnamed = type(before)()
+        unnamed.CopyFrom(before)
+        for field, _ in before.ListFields():
+            unnamed.ClearField(field.name)
+        message.MergeFrom(unnamed)
+    if not isinstance(value, dict):
+        raise ValueMismatch("is not an object", path)
+    chosen: dict[str, str] = {}  # by the name of a oneof
+    for name, inner in value.items():
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        at = below(path, name)
+        if field is None:
+            raise ValueMismatch("is not a field of the schema", at)
+        oneof = field.containing_oneof
+        if oneof is not None and chosen.setdefault(oneof.name, name) != name:
+            raise ValueMismatch(f"cannot be there with {chosen[oneof.name]}: both are of the oneof {oneof.name}", at)
+        _set(message, field, inner, before, at)
+
+
+def _is_filled(message: Any, value: object, path: str) -> bool:
+    """Fill a message of Protobuf's own types; return False if JSON has it by its fields, as _message does at times."""
+    try:
+        require("google.protobuf.json_format").ParseDict(value, message)
+    except Exception as error:  # of each type its own
+        message.Clear()
+        if isinstance(value, dict) and value.keys() <= set(message.DESCRIPTOR.fields_by_name.keys()):
+            return False
+        raise ValueMismatch(f"is not {message.DESCRIPTOR.name}: {error}", path) from error
+    return True
+
+
+def _set(message: Any, field: Any, value: Any, before: Any, path: str) -> None:
+    """Set a field as JSON has it. *before*: the message as it was, or None."""
+    known = getattr(before, field.name) if before is not None else None
+    held = getattr(message, field.name)
+    entry = field.message_type if field.is_repeated else None
+    if entry is not None and entry.GetOptions().map_entry:
+        of, of_key = entry.fields_by_name["value"], entry.fields_by_name["key"]
+        if not isinstance(value, dict):
+            raise ValueMismatch("is not an object", path)
+        for name, inner in value.items():
+            at, key = below(path, name), _key(of_key, name, path)
+            with _mismatches(at):
+                if of.message_type is None:
+                    held[key] = _scalar(of, inner, at)
+                else:
+                    _fill(held[key], inner, known[key] if known is not None and key in known else None, at)
+    elif field.is_repeated:
+        if not isinstance(value, list):
+            raise ValueMismatch("is not an array", path)
+        for number, inner in enumerate(value):
+            at = below(path, number)
+            with _mismatches(at):
+                if field.message_type is None:
+                    held.append(_scalar(field, inner, at))
+                else:
+                    _fill(held.add(), inner, known[number] if known is not None and number < len(known) else None, at)
+    elif field.message_type is not None:
+        held.SetInParent()
+        _fill(held, value, known if before is not None and before.HasField(field.name) else None, path)
+    else:
+        with _mismatches(path):
+            setattr(message, field.name, _scalar(field, value, path))
+
+
+@contextmanager
+def _mismatches(path: str) -> Iterator[None]:
+    """Raise ValueMismatch where Protobuf refuses a value."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueMismatch(f"is refused: {error}", path) from error
+
+
+def _key(field: Any, name: str, path: str) -> Any:
+    """Return the key of a map, which JSON has as text."""
+    if field.type == field.TYPE_STRING:
+        return name
+    try:
+        return {"True": True, "False": False}[name] if field.type == field.TYPE_BOOL else int(name)
+    except (KeyError, ValueError):
+        wanted = "True or False" if field.type == field.TYPE_BOOL else "a whole number"
+        raise ValueMismatch(f"has a key that is not {wanted}", path) from None
+
+
+def _scalar(field: Any, value: Any, path: str) -> Any:
+    """Return a value of JSON as the type of a field has it. Raises ValueMismatch."""
+    if field.enum_type is not None and isinstance(value, str):
+        if value not in field.enum_type.values_by_name:
+            raise ValueMismatch(f"is none of {', '.join(list(field.enum_type.values_by_name)[:20])}", path)
+        return field.enum_type.values_by_name[value].number
+    if field.type == field.TYPE_BYTES:
+        return from_base64(value, path)
+    if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+        return as_float(value, field.type == field.TYPE_FLOAT, path)
+    kind, name = {field.TYPE_STRING: (str, "a text"), field.TYPE_BOOL: (bool, "true or false")}.get(
+        field.type, (int, "a whole number")
+    )
+    if type(value) is not kind:
+        raise ValueMismatch(f"is not {name}", path)
+    return value
 
 
 def _files(contents: Mapping[str, str]) -> dict[str, Any]:

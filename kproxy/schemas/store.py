@@ -5,12 +5,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kproxy.errors import KproxyError
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, compile_schema
-from kproxy.schemas.framings import Framed, message_indexes
+from kproxy.schemas.framings import Framed, Headers, find_framing, message_indexes, reframed
 
 MOST_SCHEMAS = 10_000
 SCHEMAS_S = 2.0  # so long a filter keeps a message waiting for schemas that have to be asked for
@@ -50,6 +50,30 @@ class Schema:
     def is_of(self, subject: str) -> bool:
         """Return whether it is registered under a subject, or under none that is known."""
         return self.subject is None or subject == self.subject or subject in self.subjects
+
+
+class Located(NamedTuple):
+    """A key or value, and what describes it."""
+
+    data: bytes
+    framed: Framed | None  # None: without a framing, the topic's schema was given
+    schema: Schema | None  # None: no source has it
+
+    @property
+    def payload(self) -> bytes:
+        """Return what the schema describes; Protobuf's message indexes may be in front."""
+        return self.data if self.framed is None else self.framed.payload
+
+    def indexes(self) -> tuple[tuple[int, ...] | None, int]:
+        """Return which message of a .proto file it is, None if that is not said, and where it begins. Raises PayloadError."""
+        if self.framed is None or not self.framed.has_indexes or self.schema is None:
+            return None, 0
+        if self.schema.type != SchemaType.PROTOBUF:
+            return None, 0
+        try:
+            return message_indexes(self.payload)
+        except ValueError as error:
+            raise PayloadError(str(error)) from error
 
 
 class Source(Protocol):
@@ -207,20 +231,41 @@ class Schemas:
             raise known
         return known
 
-    def read(self, schema: Schema, framed: Framed | None, payload: bytes) -> tuple[object, list[str]]:
-        """Return the value of a payload, and what it breaks of its schema.
+    def locate(self, data: bytes, topic: str | None, part: str = "value", headers: Headers = ()) -> Located | None:
+        """Return a key or value with its schema; None if it names none, and its topic has none of its own.
+
+        Everything that reads contents of records by their schemas comes through here.
+        """
+        framed = find_framing(data, part, headers)
+        schema = self.chosen.get((topic or "", part))
+        if schema is None and framed is None:
+            return None
+        if schema is None and framed is not None:
+            schema = self.find(framed.id, topic)
+        return Located(data, framed, schema)
+
+    def read(self, located: Located) -> tuple[object, list[str]]:
+        """Return the value of a payload whose schema is known, and what it breaks of the schema.
 
         Raises PayloadError if the payload is not what the schema describes, and what ``compiled`` raises.
         """
-        compiled = self.compiled(schema)
-        indexes, start = None, 0
-        if framed is not None and framed.has_indexes and schema.type == SchemaType.PROTOBUF:
-            try:
-                indexes, start = message_indexes(payload)
-            except ValueError as error:
-                raise PayloadError(str(error)) from error
-        value = compiled.read(payload[start:], indexes)
+        assert located.schema is not None
+        compiled = self.compiled(located.schema)
+        indexes, start = located.indexes()
+        value = compiled.read(located.payload[start:], indexes)
         return value, compiled.problems(value) if compiled.is_bounded else []
+
+    def write(self, located: Located, value: object, *, is_like: bool = True) -> bytes:
+        """Return the key or value with another value, in the same framing.
+
+        *is_like*: the value was made of the one that is there (``Compiled.write``). Raises ValueMismatch if the schema has no
+        place for the value, and what ``read`` raises.
+        """
+        assert located.schema is not None
+        indexes, start = located.indexes()
+        like = located.payload[start:] if is_like else None
+        payload = self.compiled(located.schema).write(value, like, indexes)
+        return reframed(located.data, located.framed, located.payload[:start] + payload)
 
     def is_compiled(self, schema: Schema) -> bool:
         """Return whether ``compiled`` answers at once: to compile a schema may take seconds."""

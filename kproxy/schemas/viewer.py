@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
 from kproxy.schemas.formats import PayloadError
-from kproxy.schemas.framings import Framed, find_framing
-from kproxy.schemas.store import Schema, Schemas
+from kproxy.schemas.store import Id, Located, Schema, Schemas
 
 UNKNOWN = "no schema with this id is known"
 MOST_SEEN = 10_000
@@ -58,44 +57,39 @@ class SchemaViewer:
             if content.part == "value":
                 self.schemas.learn(data)
             return None
-        chosen = self.schemas.chosen.get((content.topic or "", content.part))
-        framed = find_framing(data, content.part, content.headers)
-        if chosen is not None:
-            return self._read(framed, framed.payload if framed is not None else data, chosen, content)
-        if framed is None:
+        located = self.schemas.locate(data, content.topic, content.part, content.headers)
+        if located is None:
             return None
-        schema = self.schemas.find(framed.id, content.topic)
-        if schema is None:
-            away = self.schemas.away(content.topic)
-            problem = UNKNOWN if away is None else f"{UNKNOWN}: {away}"
-            self._count(framed, None, content, problem)
-            shown: dict[str, Any] = {"framing": str(framed.framing), "id": framed.id}
-            return {**shown, "problem": problem, **_undescribed(framed.payload, content)}
-        return self._read(framed, framed.payload, schema, content)
-
-    def _read(self, framed: Framed | None, payload: bytes, schema: Schema, content: Content) -> dict[str, Any]:
+        framed, schema = located.framed, located.schema
         shown: dict[str, Any] = {"framing": None if framed is None else str(framed.framing)}
-        if framed is not None or schema.id is not None:
-            shown["id"] = framed.id if framed is not None else schema.id
+        if framed is not None or (schema is not None and schema.id is not None):
+            shown["id"] = _id_of(located)
+        if schema is not None:
+            return self._read(located, schema, shown, content)
+        away = self.schemas.away(content.topic)
+        problem = UNKNOWN if away is None else f"{UNKNOWN}: {away}"
+        self._count(located, content, problem)
+        return {**shown, "problem": problem, **_undescribed(located.payload, content)}
+
+    def _read(self, located: Located, schema: Schema, shown: dict[str, Any], content: Content) -> dict[str, Any]:
         shown |= {"subject": schema.subject, "version": schema.version, "type": schema.type}
         try:
-            read, broken = self.schemas.read(schema, framed, payload)
+            read, broken = self.schemas.read(located)
             value = without_secrets(read)
         except (KproxyError, ValueError, RecursionError) as error:
             problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
-            self._count(framed, schema, content, problem)
+            self._count(located, content, problem)
             fits = {"fits": False} if not isinstance(error, KproxyError) or isinstance(error, PayloadError) else {}
-            return {**shown, **fits, "problem": problem, **_undescribed(payload, content)}
+            return {**shown, **fits, "problem": problem, **_undescribed(located.payload, content)}
         shown["value"] = value
         if broken:
             shown |= {"fits": False, "problem": f"the value is not valid: {'; '.join(broken)}"}
-        self._count(framed, schema, content, shown.get("problem"))
+        self._count(located, content, shown.get("problem"))
         return shown
 
-    def _count(self, framed: Framed | None, schema: Schema | None, content: Content, problem: str | None) -> None:
-        number = framed.id if framed is not None else None if schema is None else schema.id
-        framing = None if framed is None else framed.framing
-        seen = Seen(content.topic, content.part, framing, number, schema, problem)
+    def _count(self, located: Located, content: Content, problem: str | None) -> None:
+        framing = None if located.framed is None else located.framed.framing
+        seen = Seen(content.topic, content.part, framing, _id_of(located), located.schema, problem)
         if seen in self.seen or len(self.seen) < MOST_SEEN:
             self.seen[seen] += 1
 
@@ -129,6 +123,12 @@ class SchemaViewer:
         for schema in (one.schema for one in self.seen if one.schema is not None):
             needed.update(dict.fromkeys((*self.schemas.needed(schema), schema)))
         return list(needed)
+
+
+def _id_of(located: Located) -> Id | None:
+    if located.framed is not None:
+        return located.framed.id
+    return None if located.schema is None else located.schema.id
 
 
 def _undescribed(payload: bytes, content: Content) -> dict[str, Any]:

@@ -14,14 +14,15 @@ from uuid import UUID
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format
 
 from kproxy.protocol.embedded import Content, Viewers
+from kproxy.schemas.formats import ValueMismatch
 from kproxy.schemas.store import Collection, Schemas, schema_of
-from kproxy.schemas.viewer import make_viewers
+from kproxy.schemas.viewer import SchemaViewer, make_viewers
 
 ORDER = {
     "type": "record",
@@ -119,6 +120,14 @@ def shown(viewers: Viewers, data: bytes, *headers: tuple[str, bytes | None]) -> 
     return result
 
 
+def rewritten(viewers: Viewers, data: bytes, value: object, *headers: tuple[str, bytes | None]) -> bytes:
+    """A key or value with another value in it, in the same framing."""
+    schemas = SchemaViewer.of(viewers).schemas
+    located = schemas.locate(data, "orders", "value", headers)
+    assert located is not None
+    return schemas.write(located, value)
+
+
 MANY = [300, pytest.param(10_000, marks=pytest.mark.slow)]
 
 
@@ -129,17 +138,25 @@ def test_avro(registry: SchemaRegistryClient, count: int) -> None:
     context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(count)
     written = [write(order(chance), context) for _ in range(count)]
     viewers = viewers_of(registry, "orders-value")
-    for data in written:
+    for data, other in zip(written, written[1:] + written[:1], strict=True):
         view = shown(viewers, data)
         assert (view["framing"], view["subject"], view["type"]) == ("confluent", "orders-value", "AVRO")
         assert view["value"] == as_json(read(data, context))
+        assert rewritten(viewers, data, view["value"]) == data
+        assert read(rewritten(viewers, other, view["value"]), context) == read(data, context)
 
 
 def test_json_schema(registry: SchemaRegistryClient) -> None:
     schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
     write = JSONSerializer(json.dumps(schema), registry)
-    data = write({"id": 7, "note": "ü"}, SerializationContext("orders", MessageField.VALUE))
-    assert shown(viewers_of(registry, "orders-value"), data)["value"] == {"id": 7, "note": "ü"}
+    context = SerializationContext("orders", MessageField.VALUE)
+    data = write({"id": 7, "note": "ü"}, context)
+    viewers = viewers_of(registry, "orders-value")
+    assert shown(viewers, data)["value"] == {"id": 7, "note": "ü"}
+    read = JSONDeserializer(None, schema_registry_client=registry)
+    assert read(rewritten(viewers, data, {"id": 8, "note": "Ελ"}), context) == {"id": 8, "note": "Ελ"}
+    with pytest.raises(ValueMismatch, match=r"^id is not valid by properties/id/type: the value is not of type"):
+        rewritten(viewers, data, {"id": "x"})
 
 
 @pytest.fixture
@@ -191,13 +208,15 @@ def test_random_messages(registry: SchemaRegistryClient, generated: Any, count: 
     context, chance = SerializationContext("orders", MessageField.VALUE), random.Random(count)
     written = [write(message(generated.Order, chance), context) for _ in range(count)]
     viewers = viewers_of(registry, "orders-value", "money.proto")
-    for data in written:
+    for data, other in zip(written, written[1:] + written[:1], strict=True):
+        view = shown(viewers, data)
+        assert read(rewritten(viewers, other, view["value"]), context) == read(data, context)
         expected = json_format.MessageToDict(
             read(data, context), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
         for holder in (expected, expected.get("price", {})):  # Protobuf's JSON writes 64-bit integers as text
             holder.update({name: int(holder[name]) for name in ("id", "units") if name in holder})
-        assert shown(viewers, data)["value"] == expected
+        assert view["value"] == expected
 
 
 def message(kind: Any, chance: random.Random) -> Any:
@@ -256,4 +275,8 @@ def test_a_guid_in_the_headers(registry: SchemaRegistryClient) -> None:
     value = order(random.Random(3))
     data = write(value, context)
     assert [name for name, _ in headers] == ["__value_schema_id"]
-    assert shown(viewers_of(registry, "orders-value"), data, *headers)["value"] == as_json(value)
+    viewers = viewers_of(registry, "orders-value")
+    assert shown(viewers, data, *headers)["value"] == as_json(value)
+    other = order(random.Random(4))
+    data = rewritten(viewers, data, as_json(other), *headers)
+    assert as_json(AvroDeserializer(registry)(data, context)) == as_json(other)
