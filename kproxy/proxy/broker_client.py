@@ -16,12 +16,14 @@ from kproxy.protocol import (
     ApiKey,
     MessageStruct,
     message,
+    read_response_header,
     request_header_version,
     request_message,
     response_header_version,
     response_message,
 )
 from kproxy.protocol.addresses import join_address, split_address
+from kproxy.protocol.constants import uvarint
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.session.recognise import foreign_size
 
@@ -29,6 +31,7 @@ CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
 MOST_READ = 65_536  # bytes
 SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
+Tags = tuple[tuple[int, bytes], ...]
 CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
 
 
@@ -53,7 +56,8 @@ class BrokerClient:
 
     async def ask_unread(self, api_key: int, version: int, body: str) -> bytes:
         """Send a request; return the body of the response as it came, which may be an error of another version (KIP-511)."""
-        return _body(api_key, version, await self._exchange(encode_request(api_key, version, body)))
+        frame = await self._exchange(encode_request(api_key, version, body))
+        return frame[_body_start(api_key, version, frame) :]
 
     async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
         """Send a request, given as Kafka's JSON or decoded; return the response."""
@@ -78,7 +82,7 @@ class BrokerClient:
         self._writer.transport.abort()
 
     async def _exchange(self, frame: bytes) -> bytes:
-        """Send a request; return the frame of the response."""
+        """Send a request; return the response without its size field."""
         self._writer.write(frame)
         start = await self._reader.read(4)
         if not start:
@@ -90,7 +94,7 @@ class BrokerClient:
         size = int.from_bytes(start, "big", signed=True)
         if not 4 <= size <= MOST_ANSWER:
             raise EOFError(f"an answer of {size} bytes")
-        return start + await self._reader.readexactly(size)
+        return await self._reader.readexactly(size)
 
 
 def encode_request(api_key: int, version: int, body: str | MessageStruct) -> bytes:
@@ -98,19 +102,31 @@ def encode_request(api_key: int, version: int, body: str | MessageStruct) -> byt
     request = request_message(api_key)
     assert request is not None
     encoded = request.encode(version, request.from_json(version, body) if isinstance(body, str) else body)
-    tags = b"\0" if request_header_version(api_key, version) > 1 else b""
-    header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
-    return pack(">i", len(header) + len(encoded)) + header + encoded
+    return frame_request(request_header(api_key, version, api_key, CLIENT_ID), encoded)
+
+
+def request_header(api_key: int, version: int, correlation_id: int, client_id: bytes | None, tags: Tags = ()) -> bytes:
+    """Return a request header, in the header version that belongs to the version of the API."""
+    name = pack(">h", -1) if client_id is None else pack(">h", len(client_id)) + client_id
+    start = pack(">hhi", api_key, version, correlation_id) + name
+    if request_header_version(api_key, version) < 2:
+        return start
+    return start + uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in tags)
+
+
+def frame_request(header: bytes, body: bytes) -> bytes:
+    """Return header and body with their size before them."""
+    return pack(">i", len(header) + len(body)) + header + body
 
 
 def decode_response(api_key: int, version: int, frame: bytes) -> Any:
-    """Decode the frame of a response. Raises DecodeError."""
+    """Decode a response, given without its size field. Raises DecodeError."""
     response = response_message(api_key)
     assert response is not None
-    body = _body(api_key, version, frame)
+    start = _body_start(api_key, version, frame)
     # some software sends bytes after the response (librdkafka's mock cluster)
-    trailing = response.check(version, body, trailing=True).trailing
-    return response.decode(version, body, trailing=trailing)
+    trailing = response.check(version, frame, start, trailing=True).trailing
+    return response.decode(version, frame, start, trailing=trailing)
 
 
 def _metadata_request(version: int) -> str:
@@ -132,8 +148,8 @@ class NotListed(UpstreamError):
     """A broker was reached, but does not list the brokers of the cluster."""
 
 
-def _body(api_key: int, version: int, frame: bytes) -> bytes:
-    return frame[8 + (1 if response_header_version(api_key, version) > 0 else 0) :]
+def _body_start(api_key: int, version: int, frame: bytes) -> int:
+    return read_response_header(frame, response_header_version(api_key, version)).size
 
 
 LogIn = Callable[[BrokerClient, dict[int, int]], Awaitable[object]]  # the second: the versions of the broker's APIs

@@ -19,6 +19,7 @@ from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
 from kproxy.login.log_in import Ask, log_in
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.proxy.broker_client import BrokerClient, decode_response, encode_request
 from kproxy.proxy.forwarding.link import Link
 
@@ -112,7 +113,7 @@ class LinkLogin:
         if frame is None:
             self._response.set_exception(EOFError(CLOSED))
         else:
-            self._response.set_result(frame)
+            self._response.set_result(frame[SIZE_FIELD:])
 
     def close(self) -> None:
         """Give up what runs: the link is closed."""

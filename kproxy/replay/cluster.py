@@ -8,7 +8,6 @@ import ssl
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from struct import pack
 from typing import Any
 
 from kproxy.config import BrokerTls
@@ -16,17 +15,11 @@ from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import log_in
 from kproxy.output.times import render_size
-from kproxy.protocol import (
-    ApiKey,
-    read_response_header,
-    request_header_version,
-    request_message,
-    response_header_version,
-    response_message,
-)
+from kproxy.protocol import ApiKey, request_message
 from kproxy.protocol.addresses import Address, join_address
-from kproxy.protocol.constants import SIZE_FIELD, ZERO_UUID, uvarint
+from kproxy.protocol.constants import SIZE_FIELD, ZERO_UUID
 from kproxy.protocol.structs import struct_types
+from kproxy.proxy.broker_client import Tags, decode_response, frame_request, request_header
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.versions import FIRST_OF_BATCHES, Range, nearest
@@ -35,7 +28,6 @@ MOST_ANSWER = 268_435_456  # bytes
 LEAST_ANSWER = 4  # the correlation id
 TLS_ALERT = 0x1503  # first bytes with which a TLS server answers plain text (RFC 8446, 5.1): an alert, version 3.x
 CLIENT_ID = b"kproxy-replay"  # of replay's own requests
-Tags = tuple[tuple[int, bytes], ...]
 NO_AUTO_CREATION = 4  # the first version of Metadata that can ask for topics without having them created
 LEAST_FETCH = 4  # the lowest version of Fetch of brokers from 4.0 on
 TOPIC_IDS = 10  # the first with topic ids
@@ -102,13 +94,13 @@ class Link:
         if self.closed is not None:
             raise LinkClosed(self.closed)
         self._next = (self._next + 1) & 0x7FFFFFFF
-        head = header(api_key, version, self._next, client_id, tags)
+        header = request_header(api_key, version, self._next, client_id, tags)
         future: asyncio.Future[bytes] | None = None
         if answered:
             future = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
             self._waiting.append((self._next, future))
-        self._writer.write(pack(">i", len(head) + len(body)) + head + body)
+        self._writer.write(frame_request(header, body))
         try:
             async with asyncio.timeout(self._patience):
                 await self._writer.drain()
@@ -130,7 +122,7 @@ class Link:
         except TimeoutError:
             self.abort(f"no answer from {self.address} within {self._patience:g} s")
             raise LinkClosed(self.closed) from None
-        return decode_answer(api_key, version, frame)
+        return decode_response(api_key, version, frame)
 
     def abort(self, why: str) -> None:
         """Close it at once; requests that wait for an answer get LinkClosed."""
@@ -180,24 +172,6 @@ class Link:
             if not future.done():
                 future.set_exception(LinkClosed(self.closed))
         self._waiting.clear()
-
-
-def header(api_key: int, version: int, correlation_id: int, client_id: bytes | None, tags: Tags = ()) -> bytes:
-    """Return a request header, in the header version that belongs to the version of the API."""
-    name = pack(">h", -1) if client_id is None else pack(">h", len(client_id)) + client_id
-    start = pack(">hhi", api_key, version, correlation_id) + name
-    if request_header_version(api_key, version) < 2:
-        return start
-    return start + uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in tags)
-
-
-def decode_answer(api_key: int, version: int, frame: bytes) -> Any:
-    """Decode the body of an answer; bytes behind it are ignored, as clients do. Raises DecodeError."""
-    message = response_message(api_key)
-    assert message is not None
-    start = read_response_header(frame, response_header_version(api_key, version)).size
-    trailing = message.check(version, frame, start, trailing=True).trailing
-    return message.decode(version, frame, start, trailing=trailing)
 
 
 def is_answered(api_key: int, body: Any) -> bool:

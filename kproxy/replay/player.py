@@ -20,7 +20,8 @@ from typing import Any
 
 from kproxy.errors import DecodeError, EncodeError, UpstreamError
 from kproxy.protocol import ApiKey
-from kproxy.replay.cluster import LinkClosed, decode_answer
+from kproxy.proxy.broker_client import decode_response
+from kproxy.replay.cluster import LinkClosed
 from kproxy.replay.comparing import HEARTBEATS, NOT_READY, error_codes_of, make_next_heartbeat
 from kproxy.replay.connections import Connections, Router, Way, answer_within
 from kproxy.replay.groups import held_generation, join_anew, learns_of_rebalance_later, sent_together
@@ -154,7 +155,7 @@ class Player:
         began = loop.time()
         while True:
             frame = await answer_within(way, future, self.options.timeout)
-            answer = decode_answer(recorded.api_key, ready.encoded.version, frame)
+            answer = decode_response(recorded.api_key, ready.encoded.version, frame)
             again = await self._repeating.again(recorded, ready, answer, loop.time() - began)
             if again is None:
                 return answer

@@ -11,8 +11,9 @@ from kproxy.errors import UpstreamError
 from kproxy.protocol import ApiKey, message, read_request_header
 from kproxy.protocol.addresses import Address
 from kproxy.protocol.constants import ZERO_UUID
+from kproxy.proxy.broker_client import request_header
 from kproxy.proxy.network.upstream import Upstream
-from kproxy.replay.cluster import Cluster, Link, LinkClosed, Topic, all_topics, header, is_answered, map_nodes, node_of
+from kproxy.replay.cluster import Cluster, Link, LinkClosed, Topic, all_topics, is_answered, map_nodes, node_of
 from kproxy.replay.connections import GROUP, TRANSACTION, Router, coordinator_key, partitions
 from kproxy.replay.plan import make_plan
 from kproxy.replay.recording import Recorded
@@ -165,10 +166,10 @@ def test_a_port_where_nothing_listens() -> None:
 def test_headers_are_read_again() -> None:
     tags = ((3, b"abc"), (200, b"x" * 200))
     for version, kept in ((4, tags), (0, ())):  # ApiVersions is flexible from 3 on
-        read = read_request_header(header(ApiKey.API_VERSIONS, version, 7, "käse".encode(), tags))
+        read = read_request_header(request_header(ApiKey.API_VERSIONS, version, 7, "käse".encode(), tags))
         assert (read.api_version, read.correlation_id, read.client_id) == (version, 7, "käse")
         assert read.unknown_tags == kept
-    assert read_request_header(header(ApiKey.FETCH, 4, 1, None)).client_id is None
+    assert read_request_header(request_header(ApiKey.FETCH, 4, 1, None)).client_id is None
 
 
 def test_what_is_answered() -> None:
