@@ -5,6 +5,7 @@
     loading.py    key services by name, also those of other packages
     bounded.py    Bounded: each of them ends within a time, and what it answers is checked
     key_set.py    "file": keys in a sealed file
+    vault.py      "vault": Vault's or OpenBao's transit engine; VaultClient, which asks Vault within bounds
 
     with closing(key_service(settings)) as service:
         made = service.new_data_key("orders")

@@ -6,12 +6,13 @@ from typing import Any, Protocol
 import msgspec
 
 from kproxy.encryption.services.contract import KeyService
-from kproxy.errors import did_you_mean
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.options import OptionMistakes, quoted
 
 GROUP = "kproxy.key_services"
 BUILT_IN = {
     "file": "kproxy.encryption.services.key_set:KeySet",
+    "vault": "kproxy.encryption.services.vault:VaultTransit",
 }  # as pyproject.toml registers them
 
 
@@ -38,6 +39,14 @@ def service_class(use: str) -> ServiceClass:
     except (ImportError, AttributeError) as error:
         raise OptionMistakes([("use", f"{quoted(use)} cannot be loaded: {error}")]) from None
     return found
+
+
+def require(module: str, extra: str) -> Any:
+    """Return a module of a library that only some key services need. Raises UsageError that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UsageError(f'{module} is not installed: pip install "kproxy-kafka[{extra}]"') from None
 
 
 def _registered() -> dict[str, str]:
