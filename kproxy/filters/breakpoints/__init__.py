@@ -5,6 +5,7 @@
     filter.py       Breakpoints: the filter, and its lines in audit logs. A Holder holds what it stops until there is a Decision
     decision.py     Stopped, Decision, Holder: the question to a person, and the answer
     editing.py      a stopped message as JSON to edit, with its record batches, and edited JSON back as a message
+    described.py    keys and values in it as JSON by their schemas, and back
     kept_rules.py   what was done to a message, as a rule of the filter faults in YAML
 
 A breakpoint is not part of the configuration: a person sets it while a page is open, and it ends when the page closes

@@ -11,10 +11,11 @@ size of a records field (``recordsSizeInBytes``), this has its batches, as the s
      "producerId": -1, "producerEpoch": -1, "baseSequence": -1,
      "records": [{"offset": 0, "timestamp": ..., "key": null, "value": "text", "headers": [{"key": "k", "value": "v"}]}]}
 
-Keys and values that are UTF-8 are text, others {"base64": "..."}. ``lastOffset`` appears if it is not that of the last record, as
-in compacted topics; ``maxTimestamp`` if it does not follow from the records (LogAppendTime: readers see it, while timestamps are
-the producer's). These are {"base64": "..."}: a batch of magic 0 or 1, of more than LIMITS, or that cannot be read to its end; one
-whose CRC is wrong; a control batch; bytes behind the last batch, as brokers cut off the last batch of a Fetch response.
+Keys and values that are UTF-8 are text, others {"base64": "..."}, and those whose schema is known are JSON (described.py).
+``lastOffset`` appears if it is not that of the last record, as in compacted topics; ``maxTimestamp`` if it does not follow from
+the records (LogAppendTime: readers see it, while timestamps are the producer's). These are {"base64": "..."}: a batch of magic
+0 or 1, of more than LIMITS, or that cannot be read to its end; one whose CRC is wrong; a control batch; bytes behind the last
+batch, as brokers cut off the last batch of a Fetch response.
 
 Batches that were not changed keep their bytes, whatever their CRC is, and unknown tagged fields stay. A value in the JSON for
 which a batch has no place is a mistake.
@@ -30,7 +31,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -64,7 +65,7 @@ STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")  # of topicData[0].name
 SPACE = re.compile(r"[ \t\n\r]*")
 _decoder = json.JSONDecoder()
 
-Show = Callable[[bytes], Any]  # a records field -> its JSON
+Show = Callable[[bytes, str | None], Any]  # a records field and its topic -> its JSON
 Int16 = Annotated[int, Meta(ge=-(1 << 15), le=(1 << 15) - 1)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -84,7 +85,19 @@ class Mistake(ValueError):
         self.reason, self.path, self.line, self.column = reason, path, line, column
 
 
-def shown(message: Message, version: int, body: bytes, withheld: bytes | None = None) -> str:
+class Contents(Protocol):
+    """Shows keys and values of records as more than text and base64 (described.py)."""
+
+    def show(self, batches: list[Any], topic: str | None) -> list[Any]:
+        """Change and return batches of ``shown_batches``."""
+
+    def close(self, batch: Any, path: str) -> Any:
+        """Return an edited batch whose keys and values are text and base64. Raises Mistake."""
+
+
+def shown(
+    message: Message, version: int, body: bytes, withheld: bytes | None = None, contents: Contents | None = None
+) -> str:
     """Return the message as JSON. Raises DecodeError.
 
     Args:
@@ -92,11 +105,14 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
         body: the message without its header.
         withheld: the body as it came, if its record batches are not to be shown. {"withheld": NUMBER, "bytes": SIZE} then stands
             for each of its records fields; ``from_json`` puts the field back.
+        contents: shows keys and values by their schemas.
     """
-    unshown = [] if withheld is None else _records_in(message, version, withheld)
+    unshown = [] if withheld is None else [data for data, _ in _records_in(message, version, withheld)]
 
-    def show(data: bytes) -> Any:
-        return {WITHHELD_FIELD: unshown.index(data), "bytes": len(data)} if data in unshown else shown_batches(data)
+    def show(data: bytes, topic: str | None) -> Any:
+        if data in unshown:
+            return {WITHHELD_FIELD: unshown.index(data), "bytes": len(data)}
+        return _shown_contents(data, topic, contents)
 
     text = json.dumps(_tree(message, version, body, show), indent=2, ensure_ascii=False)
     text = UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
@@ -104,8 +120,15 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
     return text.translate(escapes)
 
 
-def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
-    """Return the body that JSON describes. *before*: the body as it came. Raises Mistake."""
+def from_json(message: Message, version: int, text: str, before: bytes, contents: Contents | None = None) -> bytes:
+    """Return the body that JSON describes. Raises Mistake.
+
+    Args:
+        message, version: what the body is.
+        text: the JSON.
+        before: the body as it came.
+        contents: as for ``shown``.
+    """
     try:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
@@ -114,7 +137,7 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
         raise Mistake(f"a number has more than {sys.get_int_max_str_digits():,} digits") from None
     except RecursionError:
         raise Mistake("too many brackets inside each other") from None
-    batches = _Batches(_records_in(message, version, before), renumber=message.api_key == ApiKey.PRODUCE)
+    batches = _Batches(_records_in(message, version, before), contents, renumber=message.api_key == ApiKey.PRODUCE)
     try:
         batches.replace_in(tree, _fields(message, version, message.decode(version, before)), "")
         return message.encode(version, message.from_json(version, json.dumps(tree)))
@@ -131,7 +154,7 @@ def changed_paths(message: Message, version: int, before: bytes, after: bytes) -
 
     An element that exists on one side only counts as one field.
     """
-    trees = [_tree(message, version, body, shown_batches) for body in (before, after)]
+    trees = [_tree(message, version, body, lambda data, _: shown_batches(data)) for body in (before, after)]
     return list(itertools.islice(_differences(trees[0], trees[1], ""), MOST_PATHS))
 
 
@@ -153,9 +176,10 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _records_in(message: Message, version: int, body: bytes) -> list[bytes]:
-    found: list[bytes] = []
-    _tree(message, version, body, found.append)
+def _records_in(message: Message, version: int, body: bytes) -> list[tuple[bytes, str | None]]:
+    """Return the records fields of a message, each with its topic, as far as the message names it."""
+    found: list[tuple[bytes, str | None]] = []
+    _tree(message, version, body, lambda data, topic: found.append((data, topic)))
     return found
 
 
@@ -171,7 +195,10 @@ def _fields(message: Message, version: int, value: MessageStruct) -> tuple[Field
     return next((layout for layout in layouts if layout.release == release), layouts[0]).fields
 
 
-def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version: int, show: Show) -> dict[str, Any]:
+def _opened(
+    tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version: int, show: Show, topic: str | None = None
+) -> dict[str, Any]:
+    topic = tree.get("topic") or tree.get("name") or topic
     by_name = {field.json_name: field for field in fields if version in field.versions}
     opened: dict[str, Any] = {}
     for name, below in tree.items():
@@ -180,14 +207,14 @@ def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version
         if field is None:
             opened[name] = below
         elif field.type == "records":
-            opened[field.json_name] = None if inner is None else show(inner)
+            opened[field.json_name] = None if inner is None else show(inner, topic)
         elif not field.is_struct or below is None:
             opened[name] = _exact(below, inner)
         elif field.is_array:
             pairs = zip(below, inner, strict=True)
-            opened[name] = [_opened(part, of, field.fields, version, show) for part, of in pairs]
+            opened[name] = [_opened(part, of, field.fields, version, show, topic) for part, of in pairs]
         else:
-            opened[name] = _opened(below, inner, field.fields, version, show)
+            opened[name] = _opened(below, inner, field.fields, version, show, topic)
     return opened
 
 
@@ -262,6 +289,16 @@ def shown_batches(data: bytes) -> list[Any]:
     return plain
 
 
+def _shown_contents(data: bytes, topic: str | None, contents: Contents | None) -> list[Any]:
+    batches = shown_batches(data)
+    return batches if contents is None else contents.show(batches, topic)
+
+
+def plain_bytes(shown_value: Any) -> bytes | None:
+    """Return the bytes of a key or value in ``shown_batches``."""
+    return None if shown_value is None else _bytes(msgspec.convert(shown_value, str | Opaque))
+
+
 def _shown_batch(opened: OpenBatch) -> ShownBatch | None:
     """Return a batch as it is shown; None if it cannot be edited."""
     batch = opened.batch
@@ -296,17 +333,19 @@ class _Batches:
     """Replaces the batches in a tree by base64, which ``Message.from_json`` reads.
 
     Args:
-        original: the records fields of the message before it was edited.
+        original: the records fields of the message before it was edited, and their topics.
+        contents: see ``shown``.
         renumber: number the records of changed batches without gaps, as brokers demand of a producer.
     """
 
-    def __init__(self, original: list[bytes], *, renumber: bool) -> None:
-        self._original = original
+    def __init__(self, original: list[tuple[bytes, str | None]], contents: Contents | None, *, renumber: bool) -> None:
+        self._original = [data for data, _ in original]
+        self._contents = contents
         self._renumber = renumber
         self._raw: dict[str, bytes] = {}  # bytes of the batches as they came, by their JSON
-        for data in original:
-            # *shown_batches* may also have the cut-off end
-            for shown_batch, batch in zip(shown_batches(data), read_batches(data), strict=False):
+        for data, topic in original:
+            # The list may also have the cut-off end
+            for shown_batch, batch in zip(_shown_contents(data, topic, contents), read_batches(data), strict=False):
                 self._raw[_canonical(shown_batch)] = batch.raw
 
     def replace_in(self, tree: Any, fields: tuple[Field, ...], path: str) -> None:
@@ -338,7 +377,10 @@ class _Batches:
         if isinstance(edited, dict) and set(edited) == {"base64"}:
             return _from_base64(edited["base64"], f"{path}.base64")
         raw = self._raw.get(_canonical(edited))
-        return _written(_read(edited, path), path, self._renumber) if raw is None else raw
+        if raw is not None:
+            return raw
+        closed = edited if self._contents is None else self._contents.close(edited, path)
+        return _written(_read(closed, path), path, self._renumber)
 
 
 def _read(edited: Any, path: str) -> ShownBatch:

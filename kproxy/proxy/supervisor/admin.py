@@ -302,4 +302,5 @@ class PageEntry:
 
         stopped = StoppedMessages(self._fleet)
         self._on_worker_ended(stopped.forget_worker)
-        return Router(routes=StopPages(stopped, lambda: self._fleet.config.page.records).routes())
+        pages = StopPages(stopped, lambda: self._fleet.config.page.records, lambda: self._fleet.config.schemas)
+        return Router(routes=pages.routes())

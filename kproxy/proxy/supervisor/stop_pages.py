@@ -34,9 +34,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kproxy.errors import ProtocolError, did_you_mean
+from kproxy.errors import ProtocolError, UsageError, did_you_mean
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, BreakpointMistake, stoppable_apis
 from kproxy.filters.breakpoints.decision import Action, how_it_ended
+from kproxy.filters.breakpoints.described import DescribedContents
 from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE, Mistake, changed_paths, from_json, shown
 from kproxy.filters.breakpoints.filter import message_of
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
@@ -48,6 +49,8 @@ from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.messages import Decide, Stop, StopEnded
 from kproxy.proxy.stops import ACTIONS
 from kproxy.proxy.supervisor.stopped import MOST_SHOWN, NotDone, StoppedMessages
+from kproxy.schemas.settings import SchemaSources
+from kproxy.schemas.store import SCHEMAS_S, Schemas
 
 MOST_ENDS_SHOWN = 100
 MOST_BODY = 32 << 20  # bytes of a request: JSON is longer than what it describes
@@ -80,11 +83,19 @@ class StopPages:
     Args:
         stopped: the messages that are stopped, and the breakpoints.
         shows_records: returns whether contents of records may be shown (page.records).
+        sources: returns the sources of schemas (schemas in the configuration).
     """
 
-    def __init__(self, stopped: StoppedMessages, shows_records: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        stopped: StoppedMessages,
+        shows_records: Callable[[], bool] = lambda: False,
+        sources: Callable[[], SchemaSources] = SchemaSources,
+    ) -> None:
         self._stopped = stopped
         self._shows_records = shows_records
+        self._sources = sources
+        self._schemas: tuple[SchemaSources, Schemas] | None = None
 
     def routes(self) -> list[Route]:
         return [
@@ -175,9 +186,8 @@ class StopPages:
     async def _stop(self, request: Request) -> Response:
         stop = self._stopped.stop(request.path_params["id"])
         body = await self._stopped.body(stop.id)
-        message = message_of(stop.direction, stop.api_key)
         try:
-            text = await in_codec_thread(lambda: shown(message, stop.api_version, body, self._withheld(body)))
+            text = await in_codec_thread(lambda: self._shown(stop, body, body))
         except ProtocolError as error:
             raise Refused(422, str(error)) from error
         return _json({**_shown_stop(stop), "json": text})
@@ -199,7 +209,7 @@ class StopPages:
         before = await self._stopped.body(stop.id)
         after = await self._edited(stop, sent, before)
         message = message_of(stop.direction, stop.api_key)
-        text = await in_codec_thread(lambda: shown(message, stop.api_version, after, self._withheld(before)))
+        text = await in_codec_thread(lambda: self._shown(stop, after, before))
         changed = await in_codec_thread(lambda: changed_paths(message, stop.api_version, before, after))
         return _json({"json": text, "size": len(after), "changed": changed})
 
@@ -219,9 +229,24 @@ class StopPages:
     async def _resume_all(self, request: Request) -> Response:
         return _json({"resumed": await self._stopped.resume_all(_by(request))})
 
-    def _withheld(self, original: bytes) -> bytes | None:
-        """Return the body as it original if its records must not be shown, else None."""
-        return None if self._shows_records() else original
+    def _shown(self, stop: Stop, body: bytes, original: bytes) -> str:
+        """Return a body as JSON. *original*: the body as it came, whose records are not shown without page.records."""
+        message = message_of(stop.direction, stop.api_key)
+        if self._shows_records():
+            return shown(message, stop.api_version, body, contents=self._contents())
+        return shown(message, stop.api_version, body, original)
+
+    def _contents(self) -> DescribedContents | None:
+        """Return what shows keys and values by their schemas, in the codec thread, as a registry may be asked."""
+        if not self._shows_records():
+            return None
+        sources = self._sources()
+        try:
+            if self._schemas is None or self._schemas[0] != sources:
+                self._schemas = sources, sources.open(wait_s=SCHEMAS_S)
+        except UsageError:  # a folder that is gone; the filters that need it say so
+            return None
+        return DescribedContents(self._schemas[1])
 
     async def _edited(self, stop: Stop, sent: StopRequest, before: bytes | None = None) -> bytes:
         """Return the body that the edited text describes."""
@@ -231,7 +256,9 @@ class StopPages:
         if text is None:
             raise Refused(400, "give the message as json")
         try:
-            after = await in_codec_thread(lambda: from_json(message, stop.api_version, text, original))
+            after = await in_codec_thread(
+                lambda: from_json(message, stop.api_version, text, original, self._contents())
+            )
         except Mistake as error:
             raise Refused(422, str(error), path=error.path, line=error.line, column=error.column) from error
         if len(after) > MOST_TEXT_SIZE:

@@ -4,6 +4,7 @@ import json
 import math
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,15 +12,17 @@ import msgspec
 import pytest
 
 from kproxy.config import Page
-from kproxy.protocol import message
+from kproxy.protocol import ApiKey, message
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.records import Record, RecordBatch, write_batches
 from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.messages import BreakpointGivenUp, Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import PageEntry, admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
+from kproxy.schemas.settings import SchemaSources
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet
-from tests.support.filtering import make
+from tests.support.filtering import make, part
 
 TOKEN = "of-the-test"
 HEARTBEAT = message("HeartbeatRequest")
@@ -30,8 +33,9 @@ ID = "0-77-1"
 class StopPage:
     """A page with one stopped Heartbeat, and what its worker was told."""
 
-    def __init__(self, **stop: Any) -> None:
-        self.fleet = Fleet(Page(edits=True))
+    def __init__(self, body: bytes = BODY, *, records: bool = False, **stop: Any) -> None:
+        self.body = body
+        self.fleet = Fleet(Page(edits=True, records=records))
         self.worker = self.fleet.children[0]
         self.worker.answer = self._answer
         entry = PageEntry(self.fleet, lambda told: None)  # type: ignore[arg-type]
@@ -48,7 +52,7 @@ class StopPage:
             12,
             4,
             4,
-            len(BODY),
+            len(body),
             'apiName == "Heartbeat"',
             True,
             True,
@@ -58,7 +62,7 @@ class StopPage:
 
     def _answer(self, message: Message) -> None:
         if isinstance(message, ShowStop):
-            self.fleet.questions.note(0, StopAnswer(message.question, BODY))
+            self.fleet.questions.note(0, StopAnswer(message.question, self.body))
         elif isinstance(message, Decide) and not message.more:
             self.fleet.questions.note(0, StopAnswer(message.question))
 
@@ -195,6 +199,29 @@ def test_a_message_is_replaced_by_json(page: StopPage) -> None:
     sent = page.decided()
     assert (sent.action, sent.part, sent.more) == ("replace", after, False)
     assert sent.by.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_a_value_is_replaced_by_its_schema(tmp_path: Path, records: bool) -> None:
+    def produce(value: bytes) -> bytes:
+        batch = write_batches([RecordBatch([Record(value=value)])])
+        partition = part("ProduceRequest", "PartitionProduceData", index=0, records=batch)
+        topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[partition])
+        return message("ProduceRequest").encode(9, make("ProduceRequest", topic_data=[topic]))
+
+    (tmp_path / "7.avsc").write_text(
+        '{"type": "record", "name": "Order", "fields": [{"name": "total", "type": "long"}]}'
+    )
+    page = StopPage(produce(b"\0\0\0\0\7\x0a"), records=records, api_key=ApiKey.PRODUCE, api_version=9)
+    page.fleet.config = msgspec.structs.replace(page.fleet.config, schemas=SchemaSources(folders=[str(tmp_path)]))
+    text = page.ask("GET", f"/stops/{ID}").json()["json"]
+    assert ('"total": 5' in text) == records  # zigzag 0x0a
+    wrong = page.ask("POST", f"/stops/{ID}", {"action": "replace", "json": text.replace('"total": 5', '"total": "x"')})
+    if records:
+        assert wrong.json()["error"].endswith("records[0].value.json.total: is not a whole number")
+    edited = text.replace('"total": 5', '"total": 6')
+    assert page.ask("POST", f"/stops/{ID}", {"action": "replace", "json": edited}).json() == {"done": True}
+    assert page.decided().part == (produce(b"\0\0\0\0\7\x0c") if records else page.body)
 
 
 def test_the_other_decisions(page: StopPage) -> None:
