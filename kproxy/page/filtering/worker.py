@@ -1,8 +1,8 @@
 """A process that evaluates CEL: it is killed when that takes too long, as a thread could not be.
 
-``python -m kproxy.page.filtering.worker`` reads questions and writes answers, each with its size before it (msgpack). A question
-is a condition, and columns of values for its names or lines of the decoded log; the answer is a byte for each row: FALSE, TRUE,
-ERROR, or OTHER for a value that is no truth.
+``python -m kproxy.page.filtering.worker FD`` answers the questions (msgpack) that come over a Connection. A question is a
+condition, and columns of values for its names or lines of the decoded log; the answer is a byte for each row: FALSE, TRUE, ERROR,
+or OTHER for a value that is no truth.
 """
 
 import subprocess
@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +29,6 @@ from kproxy.protocol.error_codes import error_name
 
 FALSE, TRUE, ERROR, OTHER = range(4)
 MADE_OF = {"errorNames": "errors", "address": "client"}  # field that lines lack -> the one it is made from
-SIZE = 4  # bytes before a message
 
 
 class Question(Struct, frozen=True):
@@ -53,7 +54,7 @@ class Worker:
     """The process, started when it is first needed and again after it was killed."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -69,10 +70,11 @@ class Worker:
         while not self._lock.acquire(timeout=0.05):
             work.check()
         try:
-            process = self._started()
+            process, pipe = self._started()
             with work.ended_by(process.kill):
                 try:
-                    return self._exchange(process, _encode(question))
+                    pipe.send_bytes(_encode(question))
+                    return pipe.recv_bytes()
                 except (OSError, EOFError):
                     self._stop()
                     work.check()
@@ -84,42 +86,23 @@ class Worker:
         with self._lock:
             self._stop()
 
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._process is None or self._process.poll() is not None:
+    def _started(self) -> "tuple[subprocess.Popen[bytes], Connection]":
+        if self._running is None or self._running[0].poll() is not None:
             self._stop()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "kproxy.page.filtering.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        return self._process
+            ours, theirs = Pipe()
+            with theirs:
+                command = [sys.executable, "-m", "kproxy.page.filtering.worker", str(theirs.fileno())]
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            self._running = process, ours
+        return self._running
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
+        running, self._running = self._running, None
+        if running is not None:
+            process, pipe = running
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
-
-    @staticmethod
-    def _exchange(process: "subprocess.Popen[bytes]", data: bytes) -> bytes:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(len(data).to_bytes(SIZE, "big") + data)
-        process.stdin.flush()
-        return _read(process.stdout)
-
-
-def _read(pipe: IO[bytes]) -> bytes:
-    size = int.from_bytes(_exactly(pipe, SIZE), "big")
-    return _exactly(pipe, size)
-
-
-def _exactly(pipe: IO[bytes], size: int) -> bytes:
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
+            pipe.close()
 
 
 class Workers:
@@ -163,18 +146,14 @@ class Workers:
 
 
 def main() -> None:
-    """Answer questions until standard input ends."""
+    """Answer questions until the other end of the pipe is closed."""
     import cel  # noqa: PLC0415 - a tenth of a second, and only here
 
     _bound_memory()
-    pipe_in, pipe_out = sys.stdin.buffer, sys.stdout.buffer
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), Connection(int(sys.argv[1])) as pipe:
         while True:
-            question = _decode(_read(pipe_in))
-            program = cel.compile(question.condition)
-            answer = bytes(_verdicts(program, question))
-            pipe_out.write(len(answer).to_bytes(SIZE, "big") + answer)
-            pipe_out.flush()
+            question = _decode(pipe.recv_bytes())
+            pipe.send_bytes(_verdicts(cel.compile(question.condition), question))
 
 
 def _bound_memory() -> None:

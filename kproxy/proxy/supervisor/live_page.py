@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
+import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -32,14 +32,13 @@ from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet, is_page_installed, kept_for_page
-from kproxy.proxy.supervisor.processes import environment
+from kproxy.proxy.supervisor.processes import Process, environment
 
 MODULE = "kproxy.page.live"
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
 IDLE_S = 60.0  # without a request, after which the process is ended
 START_S = 60.0  # that the process may take to start
 END_S = 1.0  # that the end of a process may take to be seen
-TAKEN_S = 0.01  # between two looks whether the event loop has the exit code
 LOOK_EVERY_S = 0.1
 # Priority of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter
 # (scheduling.py); on a core that workers fill, the page still gets a tenth, so that it answers
@@ -156,13 +155,21 @@ class LivePage:
 class PageProcess:
     """A running process of the live page."""
 
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        process: Process,
+        settings: dict[str, Any],
+        control: asyncio.StreamWriter,
+        errors: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
         self._folder = folder
         self._process = process
         self._settings = settings
+        self._control = control  # its standard input
+        self._errors = errors[1]  # its standard error
         self.pid = process.pid
-        assert process.stderr is not None
-        self._ending = Ending(process.stderr)
+        self._ending = Ending(errors[0])
         self._is_stopped = False
 
     @classmethod
@@ -177,24 +184,30 @@ class PageProcess:
                 "the page needs a folder for temporary files: let kproxy write to /tmp, in Kubernetes by an emptyDir"
             )
             raise NoPage(reason) from error
-        words = [sys.executable, "-P", "-m", MODULE]
+        (ours, theirs), (errors_here, errors_there) = socket.socketpair(), socket.socketpair()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment() | ({"TMPDIR": str(folder)} if where == near else {}),  # removed with it
-                process_group=0,
-            )
+            with theirs, errors_there:
+                streams = enumerate((theirs.fileno(), theirs.fileno(), errors_there.fileno()))
+                pid = os.posix_spawn(
+                    sys.executable,
+                    [sys.executable, "-P", "-m", MODULE],
+                    environment() | ({"TMPDIR": str(folder)} if where == near else {}),  # removed with it
+                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, standard) for standard, fd in streams],
+                    setpgroup=0,
+                )
+            process = Process(pid)
         except OSError as error:
+            ours.close()
+            errors_here.close()
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
         page = fleet.config.page
         settings = _settings_of(fleet.config)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-        made = cls(folder, process, settings)
+        ready, control = await asyncio.open_unix_connection(sock=ours)
+        errors = await asyncio.open_unix_connection(sock=errors_here)
+        made = cls(folder, process, settings, control, errors)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {
             "folder": str(folder),
@@ -208,13 +221,11 @@ class PageProcess:
         }
         if page.spill is not None:
             arguments |= {"spill": page.spill.directory, "most_spilled": page.spill.most_size}
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            process.stdin.write(msgspec.json.encode(arguments) + b"\n")
+            control.write(msgspec.json.encode(arguments) + b"\n")
             async with asyncio.timeout(START_S):
-                await process.stdin.drain()
-                is_ready = await process.stdout.readline() == b"ready\n"
+                await control.drain()
+                is_ready = await ready.readline() == b"ready\n"
         except (OSError, TimeoutError):
             is_ready = False
         if not is_ready:
@@ -226,7 +237,8 @@ class PageProcess:
 
     @property
     def has_ended(self) -> bool:
-        return self._process.returncode is not None
+        """Whether the process is gone."""
+        return self._process.ended.done()
 
     @property
     def http(self) -> str:
@@ -240,24 +252,15 @@ class PageProcess:
 
     def use(self, settings: dict[str, Any]) -> None:
         """Send the page these settings, if they have changed."""
-        if settings != self._settings and self._process.stdin is not None:
+        if settings != self._settings:
             self._settings = settings
-            self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
+            self._control.write(msgspec.json.encode(settings) + b"\n")
 
     async def ends_within(self, seconds: float) -> bool:
         """Return whether the process ends by itself within *seconds*."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._code(), seconds)
+            await asyncio.wait_for(asyncio.shield(self._process.ended), seconds)
         return self.has_ended
-
-    async def _code(self) -> int:
-        """Return the exit code after the end. Process.wait would also wait for the process's children, which hold its pipes."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                await _end_of(self.pid)
-        while self._process.returncode is None:  # until the event loop has taken it
-            await asyncio.sleep(TAKEN_S)
-        return self._process.returncode
 
     async def stop(self) -> None:
         """End the process; if it has ended by itself, log why."""
@@ -265,29 +268,16 @@ class PageProcess:
             return
         self._is_stopped = True
         by_itself = self.has_ended
-        if not by_itself:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-        code = await self._code()
+        self._process.kill()
+        code = await self._process.ended
         if by_itself:
             reason = await self._ending.reason(code)
             level: Literal["info", "error"] = "info" if code in REQUESTED else "error"
             log(level, "the page has ended by itself", pid=self.pid, exit_code=code, reason=reason)
         self._ending.close()
-        self._process._transport.close()  # type: ignore[attr-defined]  # its pipes: no method of Process does that
+        self._control.close()
+        self._errors.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)  # large files take a while
-
-
-async def _end_of(pid: int) -> None:
-    """Wait until a process has ended. Raises ProcessLookupError if there is none."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    pidfd = os.pidfd_open(pid)
-    loop.add_reader(pidfd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
 
 
 def _settings_of(config: Config) -> dict[str, Any]:
