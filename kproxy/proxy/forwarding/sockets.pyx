@@ -59,6 +59,11 @@ cdef extern from "<netinet/tcp.h>" nogil:
     int TCP_NODELAY
 
 cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
     int epoll_create1(int)
     int epoll_ctl(int, int, int, epoll_event *)
     int epoll_wait(int, epoll_event *, int, int)
@@ -72,6 +77,7 @@ cdef enum:
     SHARE = 64  # above half of the memory budget a chunk is at most a 64th of what is left of it
     CHUNKS_IN_A_TURN = 4  # received from one socket before others get their turn
     CLIENTS_IN_A_TURN = 64  # accepted before others get their turn
+    EVENTS_IN_A_TURN = 128  # before the loop's other work gets its turn
 
 cdef uint8_t *room = <uint8_t *>malloc(HEADROOM + CHUNK)
 cdef uint8_t *chunk = room + HEADROOM
@@ -83,6 +89,9 @@ cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int CONNECTIONS_OPENED = Total.CONNECTIONS_OPENED
 cdef int REFUSED_CONNECTIONS = Total.REFUSED_CONNECTIONS
 cdef int UPSTREAM_CONNECTS = Total.UPSTREAM_CONNECTS
+
+cdef class PolledSocket
+cdef class SocketPipe(Pipe)
 
 
 cdef class Acceptor:
@@ -284,6 +293,15 @@ cdef class Poller:
         loop: uvloop's.
     """
 
+    cdef int fd  # of the epoll
+    cdef object loop
+    cdef list detached  # sockets that events still to be handled may name: kept until those are handled
+    cdef epoll_event events[EVENTS_IN_A_TURN]
+    cdef int event_count
+    cdef int next_event  # the first that is not handled yet
+    cdef bint run_is_due  # the loop will call run_rest
+    cdef uint64_t now  # ns, monotonic: when the last chunk was received; reading the clock once more would cost as much as a frame
+
     def __cinit__(self, loop: AbstractEventLoop) -> Self:
         self.fd = epoll_create1(EPOLL_CLOEXEC)
         if self.fd < 0:
@@ -348,6 +366,12 @@ cdef class Poller:
 cdef class PolledSocket:
     """One socket; in the epoll while a pipe reads it or has to write it."""
 
+    cdef int fd
+    cdef uint32_t mask  # the events epoll reports; 0: the socket is not in the epoll
+    cdef Poller poller
+    cdef SocketPipe reads  # the pipe whose source it is
+    cdef SocketPipe writes  # the pipe whose sink it is
+
     cdef int update(self) except -1:
         """Have epoll report the events that the pipes wait for now."""
         cdef epoll_event event
@@ -370,6 +394,17 @@ cdef class PolledSocket:
 
 cdef class SocketPipe(Pipe):
     """Reads one non-blocking socket and writes another; ``close_sockets`` closes them."""
+
+    cdef PolledSocket source
+    cdef PolledSocket sink
+    cdef TlsSide source_tls  # None: the source is plain
+    cdef TlsSide sink_tls
+    cdef uint8_t *unsent  # bytes the sink has not taken
+    cdef size_t unsent_at
+    cdef size_t unsent_size
+    cdef size_t unsent_capacity
+    cdef bint reading
+    cdef bint writing
 
     def __dealloc__(self):
         free(self.unsent)
