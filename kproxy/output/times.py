@@ -22,12 +22,6 @@ def render_instant(at: int) -> str:
     return f"{render_second(second)}.{micros:06d}Z"
 
 
-def render_clock(at: int) -> str:
-    """Render the time of day in UTC, to the microsecond: 09:30:00.000123."""
-    second, fraction = divmod(at, SECOND)
-    return f"{render_second(second)[11:]}.{fraction // 1000:06d}"
-
-
 class Clock:
     """Renders times of day, in UTC or in local time. A time of another date than the first one is rendered with its date.
 

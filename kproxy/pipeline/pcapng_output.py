@@ -20,9 +20,10 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 
 from kproxy import __version__
-from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.bodies import Bodies
 from kproxy.output.packets import SEGMENT, SyntheticTcp, file_header, packet
 from kproxy.output.rewriting.rewriter import Rewriter, Rewritten
+from kproxy.output.text.exchange_words import comments
 from kproxy.output.text.lines import TextLines
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Writable
@@ -170,9 +171,9 @@ class EventPieces:
         done = Rewritten(event) if self._stays(event) else self._rewriter.exchange(event)
         exchange = done.exchange
         # Embedded payloads are decoded again, without the run's memory, which a reader of one part of the capture lacks.
-        if bodies is None or exchange is not event or bodies.embedded:
-            bodies = read_bodies(exchange)
-        on_request, on_response = self._lines.comments(exchange, bodies)
+        if bodies is not None and (exchange is not event or bodies.embedded):
+            bodies = None
+        on_request, on_response = comments(exchange, bodies)
         pieces: list[Piece] = []
         if exchange.request is not None:
             pieces += _frame(event, exchange.request, Direction.REQUEST, _noted(on_request, done.request_note))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.output.text.exchange_words import clock_words
 from kproxy.output.times import (
     Clock,
     _render_local_second,
     parse_instant,
-    render_clock,
     render_duration,
     render_instant,
     render_size,
@@ -23,7 +23,7 @@ def test_instants_are_rfc_3339_in_utc() -> None:
     assert render_instant(1_700_000_000_000_123_000) == "2023-11-14T22:13:20.000123Z"
     assert render_instant(1_700_000_000_000_123_456) == "2023-11-14T22:13:20.000123456Z"
     assert render_instant(0) == "1970-01-01T00:00:00.000000Z"
-    assert render_clock(1_700_000_000_000_123_456) == "22:13:20.000123"
+    assert clock_words(1_700_000_000_000_123_456) == "22:13:20.000123"
 
 
 @given(st.integers(0, 4_000_000_000_000_000))

@@ -10,24 +10,28 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from kproxy.output.bodies import Bodies, count_errors, is_plain, notes, read_bodies
-from kproxy.output.escaping import printable, word
-from kproxy.output.exchange_line import has_errors
-from kproxy.output.text.key_facts import key_facts, token_words
+from kproxy.output.bodies import Bodies, notes, read_bodies
+from kproxy.output.escaping import printable
+from kproxy.output.text.exchange_words import (
+    api_words,
+    client_words,
+    clock_words,
+    fact_words,
+    latency_words,
+    plain_line,
+    trouble_words,
+)
+from kproxy.output.text.key_facts import token_words
 from kproxy.output.text.styles import PLAIN, Style, cut
-from kproxy.output.times import Clock, render_clock, render_duration, render_size
+from kproxy.output.times import Clock, render_size
 from kproxy.output.tls import tls_words
-from kproxy.protocol.error_codes import error_name
-from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 
 TINY = 60  # cells; narrower terminals get no route, and times in whole seconds
 NARROW = 100
 MEDIUM = 160
-CLIENT_ID = 24
 NARROW_CLIENT_ID = 12
 FEWEST_WIDTH = 40
-SMALL_BODIES = 1024  # bytes of JSON
 WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 
@@ -57,41 +61,25 @@ class TextLines:
             return self._other(event)
         if bodies is None:
             bodies = read_bodies(event)
-        trouble = _trouble(event.unanswered, bodies)
-        known = _known(event, bodies)
-        client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
-            head = f"{self._time(event, 6)}  {self._route(event)}  {_latency(event):>7}"
-            tail = "  ".join(filter(None, (trouble, known, notes(event))))
-            return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
-        return self._on_terminal(event, client_id, trouble, known)
+            return plain_line(event, bodies, self._time(event, 6), self._route(event))
+        return self._on_terminal(event, bodies)
 
     def comment(self, event: Event) -> str:
         """Return the line for the comment on a packet: with single spaces, and of any width."""
         return " ".join(self.render(event).split())
 
-    def comments(self, exchange: Exchange, bodies: Bodies) -> tuple[str, str]:
-        """As ``comment``: the one on a request, which says only what it shows, and the one on its response."""
-        connection = exchange.connection
-        head = f"{render_clock(time_of(exchange))} {_addresses(connection.client, connection.broker, False)}"
-        what = f"{_api(exchange.api_key, exchange.api_version)} {_client(exchange.client_id)}"
-        on_request = on_response = ""
-        if exchange.request is not None:
-            on_request = f"{head} - {what}{_tail(exchange, _of_request(bodies), alone=True)}"
-        if exchange.response is not None:
-            on_response = f"{head} {_latency(exchange)} {what}{_tail(exchange, bodies, alone=False)}"
-        return on_request, on_response
-
-    def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
+    def _on_terminal(self, event: Exchange, bodies: Bodies) -> str:
         """Return a line cut to the width. On a narrow terminal errors come before the client id."""
         style = self.style
+        client_id, known = client_words(event.client_id), fact_words(event, bodies)
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
-        wrong = (style.error, trouble)
+        wrong = (style.error, trouble_words(event.unanswered, bodies))
         parts = [
             (style.dim, self._time(event, 0 if self.tiny else 3 if self.short else 6)),
             (style.dim, "" if self.tiny else self._route(event)),
-            ("", f"{_latency(event):>7}"),
-            (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
+            ("", f"{latency_words(event):>7}"),
+            (style.name, f"{api_words(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
             *((wrong, named) if self.narrow else (named, wrong)),
             ("", known.replace("  ", " ") if self.narrow else known),
             (style.warning, notes(event)),
@@ -110,7 +98,7 @@ class TextLines:
     def _time(self, event: Event, digits: int) -> str:
         if self._clock is not None:
             return self._clock.render(time_of(event), digits)
-        return render_clock(time_of(event))[: 9 + digits if digits else 8]
+        return clock_words(time_of(event))[: 9 + digits if digits else 8]
 
     def _route(self, event: Event) -> str:
         connection = event.connection
@@ -138,54 +126,6 @@ def time_of(event: Event) -> int:
     return event.at if frame is None else frame.started_at
 
 
-@lru_cache(maxsize=1024)
-def _client(client_id: str | None) -> str:
-    """Return the client id as a comment shows it."""
-    return "-" if client_id is None else " ".join(word(client_id, CLIENT_ID).split())
-
-
-def _of_request(bodies: Bodies) -> Bodies:
-    """Return what the request alone shows."""
-    alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
-    if "request" in bodies.beginnings:
-        alone.beginnings = {"request": bodies.beginnings["request"]}
-    return alone
-
-
-def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
-    """Return what follows the client id in a comment, with a space before it: trouble, key facts and notes; or ""."""
-    is_whole = is_plain(exchange.request) and is_plain(exchange.response)
-    noted = "" if is_whole else notes(exchange.copy(response=None) if alone else exchange)
-    return _joined(_trouble(exchange.unanswered, bodies), _known(exchange, bodies), noted)
-
-
-def _known(exchange: Exchange, bodies: Bodies) -> str:
-    """Return the key facts; many exchanges repeat earlier ones, so they are cached if they depend on small bodies alone."""
-    request, response, names = bodies.request or b"", bodies.response or b"", exchange.topic_names
-    if (
-        len(request) + len(response) <= SMALL_BODIES
-        and not (bodies.embedded or bodies.beginnings or bodies.sasl_mechanism)
-        and isinstance(names, dict)
-        and not names
-    ):
-        return _facts_of_bodies(exchange.api_key, bodies.request, bodies.response)
-    return key_facts(exchange.api_key, bodies, names)
-
-
-@lru_cache(maxsize=2048)
-def _facts_of_bodies(api_key: int | None, request: bytes | None, response: bytes | None) -> str:
-    return key_facts(api_key, Bodies(request, response), {})
-
-
-def _joined(*parts: str) -> str:
-    words = " ".join(" ".join(parts).split())
-    return f" {words}" if words else ""
-
-
-def _latency(exchange: Exchange) -> str:
-    return "-" if exchange.latency_ns is None else render_duration(exchange.latency_ns)
-
-
 @lru_cache(maxsize=4096)
 def _addresses(client: str, broker: str, short: bool) -> str:
     return f"{_short(client)}→{_short(broker)}" if short else f"{client} → {broker}"
@@ -197,29 +137,6 @@ def _short(address: str) -> str:
     host = host.strip("[]")
     start = max(host.rfind("."), host.rfind(":"))
     return f"{host[start:] if start >= 0 else host}:{port}"
-
-
-@lru_cache(maxsize=4096)
-def _api(api_key: int | None, api_version: int | None) -> str:
-    if api_key is None:
-        return "(request not seen)"
-    api = facts().apis.get(api_key)
-    return f"{api.name if api is not None else f'API {api_key}'} v{api_version}"
-
-
-def _trouble(unanswered: str | None, bodies: Bodies) -> str:
-    """Return what went wrong, in words: undecoded, unanswered, the names of error codes; "" if nothing did."""
-    words: list[str] = []
-    if bodies.undecoded is not None:
-        words.append(f"UNDECODED {printable(bodies.undecoded)}")
-    if unanswered is not None:
-        words.append(f"unanswered: {printable(unanswered)}")
-    if has_errors(bodies.response):
-        errors = count_errors(bodies.response)
-        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in errors.most_common(4)]
-        if len(errors) > 4:
-            words.append(f"and {len(errors) - 4} other errors")
-    return "  ".join(words)
 
 
 def _side(direction: Direction) -> str:

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from kproxy.output.bodies import read_bodies, read_json
 from kproxy.output.jsonl import event_line
+from kproxy.output.text.exchange_words import comments
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.styles import ANSI, PLAIN, cut, style_for
 from kproxy.output.text.tree import Tree
@@ -152,7 +153,7 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
     seen = 0
     for *_, exchange in [*golden_exchanges(), *golden_exchanges()]:
         alone = exchange.copy(response=None)
-        on_request, on_response = lines.comments(exchange, read_bodies(exchange))
+        on_request, on_response = comments(exchange, read_bodies(exchange))
         assert on_response == " ".join(lines.render(exchange).split())
         assert on_request == " ".join(lines.render(alone, read_json(alone)).split())
         seen += 1
@@ -163,7 +164,7 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
 def test_a_comment_on_any_client_id_is_the_line_with_single_spaces(client_id: str) -> None:
     lines = TextLines()
     event = next(exchange for *_, exchange in golden_exchanges()).copy(client_id=client_id)
-    assert lines.comments(event, read_bodies(event))[1] == " ".join(lines.render(event).split())
+    assert comments(event, read_bodies(event))[1] == " ".join(lines.render(event).split())
 
 
 class Terminal(io.StringIO):
