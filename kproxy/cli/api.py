@@ -60,7 +60,7 @@ def api(name: str | None, version: int | None, diff: tuple[int, int] | None, err
     elif name is None:
         if version is not None or diff is not None:
             raise UsageError("a version needs the name of an API before it: kproxy api Fetch 13")
-        pages = (_list_json(), _list_lines(_terminal()[0]))
+        pages = ([_api_json(found) for found in _apis()], _list_lines(_terminal()[0]))
     else:
         pages = _named(name, version, diff)
     data, lines = pages
@@ -131,10 +131,6 @@ def _apis() -> list[Api]:
 
 def _release(found: Api | None, version: int) -> str:
     return releases().get((found.key, version), "") if found is not None else ""
-
-
-def _list_json() -> list[dict[str, Any]]:
-    return [_api_json(found) for found in _apis()]
 
 
 def _api_json(found: Api) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
     """
     if options.file is not None:
         return _parse(_read(options.file), options.file, _without_addresses(options), filters)
-    missing = [Mistake(0, 0, name, "it is missing (or -c FILE)") for name, given in _needed(options) if not given]
+    needed = ("--listen", options.listen), ("--bootstrap", options.bootstrap)
+    missing = [Mistake(0, 0, name, "it is missing (or -c FILE)") for name, given in needed if not given]
     if missing:
         raise ConfigError(missing)
     addresses = Addresses(advertise=options.advertise)
@@ -137,10 +138,6 @@ def _read(path: str) -> str:
         raise ConfigError([Mistake(0, 0, "", error.strerror or str(error))], path) from None
     except ValueError as error:
         raise ConfigError([Mistake(0, 0, "", f"the file is not UTF-8: {error}")], path) from None
-
-
-def _needed(options: Options) -> Iterable[tuple[str, object]]:
-    return (("--listen", options.listen), ("--bootstrap", options.bootstrap))
 
 
 def _without_addresses(options: Options) -> Options:

@@ -416,7 +416,8 @@ def encode_span(span: Span) -> bytes:
         encoded.parent_span_id = span.parent.span_id
         encoded.flags |= IS_REMOTE
     for context in span.links:
-        encoded.links.add(trace_id=context.trace_id, span_id=context.span_id, flags=_flags(context))
+        flags = HAS_IS_REMOTE | IS_REMOTE | (SAMPLED if context.sampled else 0)
+        encoded.links.add(trace_id=context.trace_id, span_id=context.span_id, flags=flags)
     for name, value in span.attributes.items():
         attribute = encoded.attributes.add(key=name).value
         if isinstance(value, str):
@@ -450,7 +451,3 @@ def request_of(service_name: str) -> Callable[[Iterable[bytes]], bytes]:
         return body
 
     return request
-
-
-def _flags(context: TraceContext) -> int:
-    return HAS_IS_REMOTE | IS_REMOTE | (SAMPLED if context.sampled else 0)

@@ -133,13 +133,9 @@ def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
     """Return whether no other site sent the request; a link on another site may lead to the page itself."""
     origin = headers.only(b"origin", missing="")
     site = headers.only(b"sec-fetch-site", missing="none")
-    if origin is None or site is None or (origin and not _is_same(origin, host)):
+    if origin is None or site is None or (origin and origin.lower() != f"http://{host.lower()}"):
         return False
     return site in SAME_SITE or path == "/"
-
-
-def _is_same(origin: str, host: str) -> bool:
-    return origin.lower() == f"http://{host.lower()}"
 
 
 def refusal(status: int, sentence: str, column: int | None = None, length: int | None = None) -> Response:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kproxy.protocol.error_codes import ErrorDescription, error_codes
+from kproxy.protocol.error_codes import error_codes
 from kproxy.replay.comparing import MISSING, NOT_READY, Difference
 
 BEFORE = (
@@ -157,11 +157,11 @@ def explain(api_name: str, difference: Difference) -> str | None:
 
 
 def _of_errors(difference: Difference) -> str | None:
-    known = _by_name().get(difference.new) if re.search(_ERROR, difference.path) else None
+    known = (
+        {one.name: one for one in error_codes().values()}.get(difference.new)
+        if re.search(_ERROR, difference.path)
+        else None
+    )
     if known is None or known.code == 0:
         return None
     return f"{REFUSED_NOW if difference.recorded == 'NONE' else ANOTHER_REFUSAL}: {known.meaning.rstrip('.')}"
-
-
-def _by_name() -> dict[str, ErrorDescription]:
-    return {one.name: one for one in error_codes().values()}

@@ -36,7 +36,7 @@ def json_page(report: Report) -> bytes:
         **({"compared": report.compared} if report.compared else {}),
         **({"part": report.part} if report.part else {}),
     }
-    return msgspec.json.format(msgspec.json.encode(page, enc_hook=_hook), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(page, enc_hook=str), indent=1) + b"\n"
 
 
 def _plain_answer(answer: Answer) -> dict[str, Any]:
@@ -68,10 +68,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}
     return value
-
-
-def _hook(value: Any) -> str:
-    return str(value)
 
 
 def markdown_page(report: Report, *, most: int | None = None) -> str:

@@ -174,7 +174,7 @@ class _Selecting:
         where = "".join(f" AND {condition}" for condition in conditions)
         source = self._store.rows_between(sorted(self._names | {"number"}), *self._range)
         query = f"SELECT e.number FROM {source} {' '.join(self._joins)} WHERE {self._within}{where} ORDER BY e.number"
-        return _column(cursor.sql(query).to_arrow_table())
+        return cursor.sql(query).to_arrow_table().column(0).combine_chunks()
 
     def _sql(self, cursor: "duckdb.DuckDBPyConnection", part: Part, before: str) -> str:
         if part.joint:
@@ -304,10 +304,6 @@ def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _column(table: Any) -> "pyarrow.Array":
-    return table.column(0).combine_chunks()
 
 
 def _placed(message: str, condition: str) -> FilterError:

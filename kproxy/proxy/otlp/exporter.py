@@ -202,7 +202,8 @@ class Exporters:
         """
         key = cluster, msgspec.json.encode(endpoint)
         if key not in self._open:
-            self._open[key] = _new_exporter(endpoint, report, count)
+            # MetricsData messages in a row are one ExportMetricsServiceRequest: both have resource_metrics as field 1
+            self._open[key] = Exporter(transport_to(endpoint, "metrics"), b"".join, report, count)
         self._users[key] = self._users.get(key, 0) + 1
         return MetricsExport(self._open[key], lambda: self._release(key))
 
@@ -240,10 +241,3 @@ class MetricsExport:
         release, self._release = self._release, None
         if release is not None:
             release()
-
-
-def _new_exporter(
-    endpoint: OtlpEndpoint, report: Callable[[str], None], count: Callable[[str, int], object]
-) -> Exporter:
-    # MetricsData messages, one after the other, are one ExportMetricsServiceRequest: both have resource_metrics as field 1
-    return Exporter(transport_to(endpoint, "metrics"), b"".join, report, count)
