@@ -353,19 +353,11 @@ ToWorker: TypeAlias = (
 )
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | FeedPage | Drain
 StopNews: TypeAlias = Stopped | StopEnded | BreakpointGivenUp
+News: TypeAlias = (
+    BrokerReach | JournalState | ClientMetrics | AnalyzerCounts | AnalyzerSeries | StopNews
+)  # of Fleet.tell
 # What a Child does not handle itself but passes on to the Fleet
-ToFleet: TypeAlias = (
-    Brokers
-    | Learned
-    | BrokerReach
-    | JournalState
-    | ClientMetrics
-    | Connections
-    | AnalyzerCounts
-    | AnalyzerSeries
-    | StopNews
-    | StopAnswer
-)
+ToFleet: TypeAlias = Brokers | Learned | Connections | StopAnswer | News
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet
 
 LONGEST_LINE = 1 << 20

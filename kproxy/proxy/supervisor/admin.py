@@ -33,7 +33,7 @@ must be an IP address, a loopback name, or one of the names given.
 import math
 import resource
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from html import escape
 from time import time_ns
@@ -274,16 +274,10 @@ class AdminServer:
 
 
 class PageEntry:
-    """The ASGI application below /page/api: stopped messages and breakpoints of a fleet. Most runs never load it.
+    """The ASGI application below /page/api: stopped messages and breakpoints of a fleet. Most runs never load it."""
 
-    Args:
-        fleet: the fleet.
-        on_worker_ended: registers a function that is called with the number of each worker whose process ends.
-    """
-
-    def __init__(self, fleet: Fleet, on_worker_ended: Callable[[Callable[[int], None]], None]) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._on_worker_ended = on_worker_ended
         self._loaded: ASGIApp | None = None
 
     def mount(self) -> Mount:
@@ -301,6 +295,5 @@ class PageEntry:
         from kproxy.proxy.supervisor.stopped import StoppedMessages  # noqa: PLC0415
 
         stopped = StoppedMessages(self._fleet)
-        self._on_worker_ended(stopped.forget_worker)
         pages = StopPages(stopped, lambda: self._fleet.config.page.records, lambda: self._fleet.config.schemas)
         return Router(routes=pages.routes())

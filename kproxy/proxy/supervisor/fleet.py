@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kproxy.config import Config
 from kproxy.proxy import messages
@@ -22,6 +22,7 @@ from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import await_reader, create_ring, detach_reader, reader_position
 
 Part = TypeVar("Part", Connections, StopAnswer)
+Listener: TypeAlias = Callable[[int | None, messages.News | None], None]
 
 
 class Question(Generic[Part]):
@@ -117,14 +118,7 @@ class Fleet:
         self.draining = False
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.questions = Questions()
-        self.on_counts: Callable[[messages.AnalyzerCounts], None] = _ignore
-        self.on_series: Callable[[messages.AnalyzerSeries], None] = _ignore
-        self.on_analyzer_ended: Callable[[], None] = lambda: None
-        self.on_client_metrics: Callable[[messages.ClientMetrics], None] = _ignore
-        self.on_reach: Callable[[messages.BrokerReach], None] = _ignore
-        self.on_journal: Callable[[int, messages.JournalState], None] = lambda worker, message: None
-        self.on_worker_ended: Callable[[int], None] = lambda worker: None
-        self.on_stop: Callable[[int, messages.StopNews], None] = lambda worker, message: None
+        self.listeners: list[Listener] = []  # see tell
         self.breakpoints: messages.UseBreakpoints | None = None  # for workers that start later
         self.feed_page: messages.FeedPage | None = None  # for an analyzer that starts later
         self.slots: list[WorkerSlot] = []
@@ -222,7 +216,7 @@ class Fleet:
         self._start_task(self._prepare(child), f"configure {child.name}")
 
     async def on_message(self, child: Child, message: messages.ToFleet) -> None:
-        """Pass what a worker has learned on to the other workers, and everything else to its callback."""
+        """Pass what a worker has learned on to the other workers, answers to their questions, and all else to the listeners."""
         match message:
             case messages.Brokers():
                 self._brokers[message.cluster] = message
@@ -230,23 +224,16 @@ class Fleet:
             case messages.Learned():
                 self._learned.receive(message)
                 await self._send_others(child, message)
-            case messages.BrokerReach():
-                self.on_reach(message)
-            case messages.JournalState():
-                if child.number is not None:
-                    self.on_journal(child.number, message)
-            case messages.Stopped() | messages.StopEnded() | messages.BreakpointGivenUp():
-                if child.number is not None:
-                    self.on_stop(child.number, message)
-            case messages.ClientMetrics():
-                self.on_client_metrics(message)
             case messages.Connections() | messages.StopAnswer():
                 if child.number is not None:
                     self.questions.note(child.number, message)
-            case messages.AnalyzerCounts():
-                self.on_counts(message)
-            case messages.AnalyzerSeries():
-                self.on_series(message)
+            case _:
+                self.tell(child.number, message)
+
+    def tell(self, worker: int | None, message: messages.News | None) -> None:
+        """Pass a message of a worker, or of the analyzer (None), to all listeners; None: its process has ended."""
+        for listener in self.listeners:
+            listener(worker, message)
 
     async def _send_others(self, child: Child, message: messages.Message) -> None:
         others = [slot.child for slot in self._all_slots() if slot.child is not child]
@@ -254,8 +241,8 @@ class Fleet:
 
     def ended(self, child: Child, code: int | None) -> None:
         """Clean up after a process that ended: its open connections, its reading of the rings, its slot."""
+        self.tell(child.number, None)
         if child.number is None:
-            self.on_analyzer_ended()
             if child is self._analyzer and not self.draining:
                 self._await_reader()
             else:
@@ -263,7 +250,6 @@ class Fleet:
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
         self.questions.end(child.number)
-        self.on_worker_ended(child.number)
         self._limits.release_all_of(slot.counters)
         slot.counters.close_open_gauges()
         if code is None and not slot.first.done():
@@ -386,10 +372,6 @@ class Fleet:
         error = None if task.cancelled() else task.exception()
         if error and not self.failure.done():
             self.failure.set_result(f"a fault of kproxy's own ({task.get_name()}): {error!r}")
-
-
-def _ignore(_: messages.Message) -> None:
-    pass
 
 
 async def _configure(children: list[Child], message: messages.Configure) -> str:

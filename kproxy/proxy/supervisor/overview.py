@@ -7,7 +7,7 @@ from traffic are kept as one process keeps; the names of earlier processes beyon
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -38,14 +38,7 @@ class Overview:
         self._fleet = fleet
         self._totals = AnalyzerTotals()
         self._series: dict[str, SeriesTotals] = {}  # by kind of name
-        fleet.on_counts = self._totals.note
-        fleet.on_series = self._note_series
-        fleet.on_analyzer_ended = self._end_analysis
-        fleet.on_reach = self._note_reach
-        fleet.on_journal = self._note_journal
-        fleet.on_worker_ended = self._forget_worker
-        self._on_worker_ended: Callable[[int], None] = lambda worker: None
-        fleet.on_client_metrics = self._note_client_metrics
+        fleet.listeners.append(self._note)
         self._client_series = ClientSeries()
         self._reach: dict[str, ClusterReach] = {}
         self._journals: dict[tuple[int, str], str] = {}  # worker, path -> why it cannot be written
@@ -64,16 +57,6 @@ class Overview:
         """Return the analyzer's numbers by names from traffic, by kind of name."""
         limits, now = self._fleet.config.metrics, time.monotonic()
         return {kind: totals.rows(limits.series, limits.idle, now) for kind, totals in self._series.items()}
-
-    def _note_series(self, message: messages.AnalyzerSeries) -> None:
-        if message.kind not in self._series:
-            self._series[message.kind] = SeriesTotals(is_gauge=message.is_gauge)
-        self._series[message.kind].note(message.rows)
-
-    def _end_analysis(self) -> None:
-        self._totals.end()
-        for totals in self._series.values():
-            totals.end(time.monotonic())
 
     def hung(self) -> dict[str, int]:
         """Return how many processes were killed as they hung, by kind: worker or analyzer."""
@@ -152,18 +135,26 @@ class Overview:
                 log("warning", "a worker does not list its connections", worker=child.number, seconds=ASK_SECONDS)
             return [connection for part in question.parts for connection in part.connections]
 
-    def on_ended_workers(self, function: Callable[[int], None]) -> None:
-        """Call *function* with the number of each worker whose process ends from now on."""
-        self._on_worker_ended = function
-
-    def _note_journal(self, worker: int, message: messages.JournalState) -> None:
-        self._journals.pop((worker, message.path), None)
-        if message.reason:
-            self._journals[worker, message.path] = message.reason
-
-    def _forget_worker(self, worker: int) -> None:
-        self._on_worker_ended(worker)
-        self._journals = {key: why for key, why in self._journals.items() if key[0] != worker}
+    def _note(self, worker: int | None, message: messages.News | None) -> None:
+        match message:
+            case None if worker is None:
+                self._totals.end()
+                for totals in self._series.values():
+                    totals.end(time.monotonic())
+            case None:
+                self._journals = {key: why for key, why in self._journals.items() if key[0] != worker}
+            case messages.AnalyzerCounts():
+                self._totals.note(message)
+            case messages.AnalyzerSeries(kind, rows, is_gauge):
+                self._series.setdefault(kind, SeriesTotals(is_gauge=is_gauge)).note(rows)
+            case messages.JournalState(path, reason) if worker is not None:
+                self._journals.pop((worker, path), None)
+                if reason:
+                    self._journals[worker, path] = reason
+            case messages.ClientMetrics():
+                self._note_client_metrics(message)
+            case messages.BrokerReach():
+                self._note_reach(message)
 
     def _note_client_metrics(self, message: messages.ClientMetrics) -> None:
         names = message.cluster, message.client_id, message.instance_id

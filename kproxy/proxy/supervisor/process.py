@@ -256,7 +256,7 @@ class Admin:
 
         guard = BrowserGuard(hosts, self._token)
         self._page = LivePage(self._fleet, guard, hosts)
-        self._entry = self._entry or PageEntry(self._fleet, self._overview.on_ended_workers)
+        self._entry = self._entry or PageEntry(self._fleet)
         server = AdminServer(listener, self._overview, hosts, guard, [self._entry.mount()], self._page)
         await server.start()
         return server

@@ -18,13 +18,13 @@ from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     BreakpointGivenUp,
     Decide,
+    News,
     ResumeAll,
     SetBreakpoint,
     ShowStop,
     Stop,
     StopAnswer,
     StopEnded,
-    StopNews,
     Stopped,
     UseBreakpoints,
 )
@@ -56,7 +56,7 @@ class StoppedMessages:
         self._watching: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self.generation = 0  # grows when stopped messages or breakpoints change
-        fleet.on_stop = self._note
+        fleet.listeners.append(self._note)
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
@@ -140,12 +140,6 @@ class StoppedMessages:
         await self._fleet.send_all(ResumeAll(by))
         return count
 
-    def forget_worker(self, worker: int) -> None:
-        """Forget what a worker had stopped, as its process and its connections have ended."""
-        for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
-            self._end(StopEnded(id_, why="worker ended"))
-        self._tell()
-
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
         """Ask the worker that holds a message; return the bytes of its answer. Raises NotDone."""
         worker_and_stop = self._stops.get(id_)
@@ -200,9 +194,13 @@ class StoppedMessages:
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def _note(self, worker: int, message: StopNews) -> None:
+    def _note(self, worker: int | None, message: News | None) -> None:
         match message:
-            case Stopped(stop) if len(self._stops) < MOST_SHOWN:
+            case None:  # its process and its connections have ended
+                for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
+                    self._end(StopEnded(id_, why="worker ended"))
+                self._tell()
+            case Stopped(stop) if worker is not None and len(self._stops) < MOST_SHOWN:
                 self._stops[stop.id] = worker, stop
                 self._tell()
             case StopEnded():

@@ -402,14 +402,13 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 
 def test_it_is_there_while_the_configuration_allows_edits() -> None:
     fleet: Any = Fleet(Page())
-    callbacks: list[Any] = []
-    entry = PageEntry(fleet, callbacks.append)
+    entry = PageEntry(fleet)
     client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
-    assert (client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code, callbacks) == (404, [])
+    assert (client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code, fleet.listeners) == (404, [])
     assert client.get("/page/api/stops", headers=TOKEN_HEADERS).json() == {"error": OFF}
     fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))
     assert client.get("/page/api/stops", headers=TOKEN_HEADERS).json().items() >= {"generation": 0, "stops": []}.items()
-    assert len(callbacks) == 1, "asked once to tell of workers that end"
+    assert len(fleet.listeners) == 1
     fleet.config = Config(clusters=[Cluster(listen="127.0.0.1:1", bootstrap=["b:1"])])
     assert client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code == 404
 
@@ -417,7 +416,7 @@ def test_it_is_there_while_the_configuration_allows_edits() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_without_page_edits_no_method_changes_anything(method: str) -> None:
     fleet: Any = Fleet(Page())
-    entry = PageEntry(fleet, lambda callback: None)
+    entry = PageEntry(fleet)
     client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
     stops: Any = None  # of which only the routes are asked
     paths = {f"/page/api{route.path.replace('{id}', '0-1-1')}" for route in StopPages(stops).routes()}

@@ -68,7 +68,7 @@ def test_a_cluster_whose_brokers_were_never_reached_is_not_ready() -> None:
             BrokerReach(cluster.name, True),
             BrokerReach(cluster.name, False, "of a worker that was started again"),
         ):
-            fleet.on_reach(message)
+            fleet.tell(0, message)
             said.append((overview.ready(), overview.clusters()))
         return cluster.name, said
 
@@ -97,10 +97,10 @@ def test_clients_and_the_analysis() -> None:
         return overview.clients()
 
     def analysis(fleet: Fleet, overview: Overview) -> list[AnalyzerCounts | None]:
-        fleet.on_counts(AnalyzerCounts(frames=7))
+        fleet.tell(None, AnalyzerCounts(frames=7))
         before = overview.analysis()
-        fleet.on_analyzer_ended()
-        fleet.on_counts(AnalyzerCounts(frames=1))
+        fleet.tell(None, None)
+        fleet.tell(None, AnalyzerCounts(frames=1))
         return [before, overview.analysis()]
 
     assert with_fleet(config(workers=2), clients) == 4
@@ -125,7 +125,7 @@ def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
     def test(fleet: Fleet, overview: Overview) -> Any:
         for name, keep_s in (("kept", 3_600.0), ("old", -1.0)):
             metrics = [ClientMetric(name, False, False, (), 2.5)]
-            fleet.on_client_metrics(ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s, 5, 7))
+            fleet.tell(0, ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s, 5, 7))
         samples = [sample for family in overview.client_series().families() for sample in family.samples]
         return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
 
@@ -138,12 +138,12 @@ def test_a_journal_that_cannot_be_written_is_why_clients_are_not_served() -> Non
     async def test(fleet: Fleet, _: str) -> Any:
         overview = Overview(fleet)
         said = []
-        fleet.on_journal(1, JournalState("/var/audit.jsonl", "No space left on device"))
+        fleet.tell(1, JournalState("/var/audit.jsonl", "No space left on device"))
         said.append(overview.ready())
-        fleet.on_journal(1, JournalState("/var/audit.jsonl", ""))
+        fleet.tell(1, JournalState("/var/audit.jsonl", ""))
         said.append(overview.ready())
-        fleet.on_journal(0, JournalState("/var/audit.jsonl", "Permission denied"))
-        fleet.on_worker_ended(0)
+        fleet.tell(0, JournalState("/var/audit.jsonl", "Permission denied"))
+        fleet.tell(0, None)
         return [*said, overview.ready()]
 
     why = "worker 1 cannot write '/var/audit.jsonl', and refuses what is audited: No space left on device"

@@ -38,7 +38,7 @@ class StopPage:
         self.fleet = Fleet(Page(edits=True, records=records))
         self.worker = self.fleet.children[0]
         self.worker.answer = self._answer
-        entry = PageEntry(self.fleet, lambda told: None)  # type: ignore[arg-type]
+        entry = PageEntry(self.fleet)  # type: ignore[arg-type]
         self.client = Client(admin_app(Proxy(), guard=BrowserGuard(token=TOKEN), more=[entry.mount()]))
         self.ask("GET", "/stops")
         words = (
@@ -58,7 +58,7 @@ class StopPage:
             True,
         )
         made = Stop(ID, *words, 1, 5_001)  # type: ignore[arg-type]
-        self.fleet.on_stop(0, Stopped(msgspec.structs.replace(made, **stop)))
+        self.fleet.tell(0, Stopped(msgspec.structs.replace(made, **stop)))
 
     def _answer(self, message: Message) -> None:
         if isinstance(message, ShowStop):
@@ -151,7 +151,7 @@ def test_breakpoints_are_set(page: StopPage) -> None:
     assert refused.status_code == 400
     assert "cannot be stopped" in refused.json()["error"]
     assert page.ask("GET", "/breakpoints").json() == wanted == page.ask("GET", "/stops").json()["breakpoints"]
-    page.fleet.on_stop(0, BreakpointGivenUp("true", "response", "It takes too long."))
+    page.fleet.tell(0, BreakpointGivenUp("true", "response", "It takes too long."))
     assert page.ask("GET", "/stops").json()["givenUp"] == [{**wanted[1], "why": "It takes too long."}]
     wrong = page.ask("PUT", "/breakpoints", [*wanted, {"condition": "clientid == 'x'"}]).json()
     assert (wrong["column"], wrong["length"], wrong["error"].startswith("breakpoint 3: ")) == (1, 8, True)

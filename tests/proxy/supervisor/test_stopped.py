@@ -59,9 +59,13 @@ class Fleet:
         self.slots = [Slot(child) for child in self.children]
         self.breakpoints: UseBreakpoints | None = None
         self.draining = False
-        self.on_stop: Callable[[int, Any], None] = lambda worker, message: None
+        self.listeners: list[Callable[[int, Any], None]] = []
         self.questions = Questions()
         self.silent: set[int] = set()  # workers that do not answer yet
+
+    def tell(self, worker: int, message: Any) -> None:
+        for listener in self.listeners:
+            listener(worker, message)
 
     async def send_all(self, message: Message) -> None:
         for child in self.children:
@@ -96,20 +100,20 @@ def with_fleet(work: Callable[[Fleet, StoppedMessages], Coroutine[Any, Any, None
 
 def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(0, Stopped(stop("0-1", at=2)))
-        fleet.on_stop(1, Stopped(stop("1-1", at=1)))
-        fleet.on_stop(1, Stopped(stop("1-2", at=3)))
+        fleet.tell(0, Stopped(stop("0-1", at=2)))
+        fleet.tell(1, Stopped(stop("1-1", at=1)))
+        fleet.tell(1, Stopped(stop("1-2", at=3)))
         assert [one.id for one in stopped.stops()] == ["1-1", "0-1", "1-2"]
-        fleet.on_stop(1, StopEnded("1-1", "drop", "10.0.0.9:4000"))
+        fleet.tell(1, StopEnded("1-1", "drop", "10.0.0.9:4000"))
         assert [one.id for one in stopped.stops()] == ["0-1", "1-2"]
-        stopped.forget_worker(1)
+        fleet.tell(1, None)
         assert [one.id for one in stopped.stops()] == ["0-1"]
         assert [(one.id, one.why) for one, _ in stopped.ended(5)] == [("1-2", "worker ended"), ("1-1", "")]
         with pytest.raises(NotDone, match="not stopped any more: the process that held it has ended"):
             stopped.stop("1-2")
         with pytest.raises(NotDone, match=r"not stopped any more: 10\.0\.0\.9:4000 dropped it"):
             await stopped.body("1-1")
-        fleet.on_stop(1, StopEnded("no such"))
+        fleet.tell(1, StopEnded("no such"))
         with pytest.raises(NotDone, match=r"not stopped any more$"):
             stopped.stop("no such")
 
@@ -117,10 +121,10 @@ def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
 async def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who(
     fleet: Fleet, stopped: StoppedMessages
 ) -> None:
-    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.tell(0, Stopped(stop("0-1")))
 
     def answer(message: Message) -> None:
-        fleet.on_stop(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
+        fleet.tell(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
         fleet.questions.note(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
 
     fleet.children[0].answer = answer
@@ -130,8 +134,8 @@ async def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who
 
 async def test_how_many_ends_are_known_is_bounded(fleet: Fleet, stopped: StoppedMessages) -> None:
     for number in range(MOST_ENDED + 10):
-        fleet.on_stop(0, Stopped(stop(str(number))))
-        fleet.on_stop(0, StopEnded(str(number), by="a"))
+        fleet.tell(0, Stopped(stop(str(number))))
+        fleet.tell(0, StopEnded(str(number), by="a"))
     assert len(stopped.ended(10_000)) == MOST_ENDED
     assert stopped.ended(1)[0][0].id == str(MOST_ENDED + 9)
 
@@ -139,7 +143,7 @@ async def test_how_many_ends_are_known_is_bounded(fleet: Fleet, stopped: Stopped
 async def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes_in_parts(
     fleet: Fleet, stopped: StoppedMessages
 ) -> None:
-    fleet.on_stop(1, Stopped(stop("1-1")))
+    fleet.tell(1, Stopped(stop("1-1")))
 
     def answer(message: Message) -> None:
         assert isinstance(message, ShowStop)
@@ -153,7 +157,7 @@ async def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer
 
 
 async def test_a_decision_that_comes_too_late_says_so(fleet: Fleet, stopped: StoppedMessages) -> None:
-    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.tell(0, Stopped(stop("0-1")))
     fleet.children[0].answer = lambda message: fleet.questions.note(
         0,
         StopAnswer(message.question, refused="too late"),  # type: ignore[attr-defined]
@@ -166,7 +170,7 @@ async def test_a_decision_that_comes_too_late_says_so(fleet: Fleet, stopped: Sto
 
 
 async def test_a_worker_that_dies_answers_no_question(fleet: Fleet, stopped: StoppedMessages) -> None:
-    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.tell(0, Stopped(stop("0-1")))
     fleet.children[0].answer = lambda message: fleet.questions.end(0)
     with pytest.raises(NotDone, match="its worker has ended"):
         await stopped.body("0-1")
@@ -234,14 +238,14 @@ async def test_news_ends_the_wait(fleet: Fleet, stopped: StoppedMessages) -> Non
     waiting = asyncio.ensure_future(stopped.news(stopped.generation, 30))
     await asyncio.sleep(0)
     assert not waiting.done()
-    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.tell(0, Stopped(stop("0-1")))
     await waiting
     await stopped.news(stopped.generation - 1, 30)
 
 
 async def test_resuming_all_is_for_all_workers(fleet: Fleet, stopped: StoppedMessages) -> None:
-    fleet.on_stop(0, Stopped(stop("0-1")))
-    fleet.on_stop(1, Stopped(stop("1-1")))
+    fleet.tell(0, Stopped(stop("0-1")))
+    fleet.tell(1, Stopped(stop("1-1")))
     assert await stopped.resume_all("a") == 2
     assert [child.sent for child in fleet.children] == [[ResumeAll("a")], [ResumeAll("a")]]
 
@@ -252,8 +256,8 @@ async def test_a_breakpoint_that_a_worker_has_given_up_says_so_while_it_is_set(
     other = Breakpoint("true", "response")
     await stopped.use([PRODUCE, other], "a")
     before = stopped.generation
-    fleet.on_stop(0, BreakpointGivenUp(PRODUCE.condition, "request", "It took too long."))
-    fleet.on_stop(1, BreakpointGivenUp("not set", "request", "It took too long."))
+    fleet.tell(0, BreakpointGivenUp(PRODUCE.condition, "request", "It took too long."))
+    fleet.tell(1, BreakpointGivenUp("not set", "request", "It took too long."))
     assert stopped.given_up == {PRODUCE: "It took too long."}
     assert stopped.generation == before + 1
     await stopped.use([other, PRODUCE], "a")
