@@ -40,13 +40,15 @@ export const watchAnswers = (answered) => {
   watcher = answered;
 };
 
-async function request(url, how) {
+async function request(url, how, isRepeated = false) {
   try {
     const answer = await fetch(url, { ...how, credentials: "same-origin", redirect: "error" });
     watcher(true);
     return answer;
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    // browsers end all connections when a network of the machine changes, even those to the machine itself
+    if (!how.method && !isRepeated) return request(url, how, true);
     watcher(false);
     throw new Refused("The server does not answer; is kproxy still running?");
   }

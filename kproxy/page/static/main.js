@@ -130,8 +130,11 @@ async function showView() {
   drawTitle();
   document.querySelector("#bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   fresh.setAttribute("aria-busy", "true");
-  await shown.view.enter(parameters);
-  fresh.setAttribute("aria-busy", "false");
+  try {
+    await shown.view.enter(parameters);
+  } finally {
+    fresh.setAttribute("aria-busy", "false");
+  }
 }
 
 function drawTitle() {

@@ -137,6 +137,22 @@ def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_script_that_does_not_come_is_asked_for_again_and_then_said(driver: Any) -> None:
+    with opened(ORDERS) as address:
+        page = Page(driver, address)
+        driver.execute_cdp_cmd("Network.enable", {})
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/rows.js"]})
+        driver.get("about:blank")
+        driver.get(f"{address}#exchanges")
+        page.until(lambda: "could not be loaded" in page.texts("#view")[0], "the sentence")
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        assert page.run("return performance.getEntriesByType('navigation')[0].type") == "reload"
+        page.complaints()
+        page.show()
+        assert page.one(f"{ROWS}[data-number]")
+
+
+@pytest.mark.slow
 def test_a_server_that_has_ended_is_said_in_the_bar(driver: Any) -> None:
     with opened(ORDERS) as address:
         page = Page(driver, address)
