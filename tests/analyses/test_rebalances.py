@@ -59,7 +59,7 @@ GROUPS = [
     *("librdkafka-classic.2", "librdkafka-consumer.2", "kafka-python-classic.2"),
 ]
 NEWER_GROUPS = ["java-share.2", "java-streams.2"]
-QUICK = ("kill", "cut", "partitions", "static", "coordinator", "newer-kill")
+QUICK = ("kill", "coordinator")
 CAPTURE = Path(__file__).parent / "groups" / "connect.pcapng.zst"
 WORKERS = "worker-1", "worker-2"
 GROUP, TOPIC, LINES = "connect-cluster", "lines", 50

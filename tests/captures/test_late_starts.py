@@ -67,7 +67,7 @@ def faults(truths: list[Truth], way: Ways, most: int | None) -> tuple[int, list[
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("path", sampled(CAPTURES, CAPTURES[::3]), ids=lambda path: path.name[:2])
+@pytest.mark.parametrize("path", sampled(CAPTURES, CAPTURES[::6]), ids=lambda path: path.name[:2])
 def test_part_of_a_capture_shows_part_of_its_exchanges_and_nothing_else(path: Path, way: Ways) -> None:
     whole, wrong = faults([truth_of(flow) for flow in flows_of(path)], way, SAMPLE)
     assert not wrong
@@ -87,7 +87,7 @@ LOSSY = "11"  # its requests are written in several segments, of which the first
 
 
 @pytest.mark.parametrize("size", [20, 26, 42])
-@pytest.mark.parametrize("path", sampled(CAPTURES, CAPTURES[::3]), ids=lambda path: path.name[:2])
+@pytest.mark.parametrize("path", sampled(CAPTURES, CAPTURES[::6]), ids=lambda path: path.name[:2])
 def test_joined_late_with_a_small_snaplen_it_is_kafka_and_nothing_is_invented(path: Path, size: int) -> None:
     """The default of old tools, 68 or 96 bytes, leaves so much of a payload: the client's name may be cut."""
     chance = random.Random(7)

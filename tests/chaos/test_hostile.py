@@ -5,7 +5,6 @@ The whole of promise 22: `python -m pytest tests/chaos -m long`.
 
 import base64
 import gzip
-import http.client
 import itertools
 import json
 import resource
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.supervisor.child import Activity
-from tests.chaos.conftest import FIXED, Record, Scripted, Shared, Start
+from tests.chaos.conftest import FIXED, Record, Scripted, Start
 from tests.chaos.peers import Peer, answer, answering, client
 from tests.support.frames import (
     array,
@@ -234,32 +233,6 @@ def test_attack_24_a_log_is_not_written_through_a_link(scripted: Scripted, proxi
                 assert one.frame() == answer(heartbeat(number))
         eventually(lambda: proxy.count("kproxy_analyzed_frames_total") >= 400, what="all is analyzed")
     assert precious.read_text() == "untouched"
-
-
-@pytest.mark.parametrize(
-    ("method", "host", "status"),
-    [
-        ("GET", None, 200),
-        ("GET", "localhost", 200),
-        ("GET", "rebound.example.com", 421),
-        ("GET", "127.0.0.1.example.com", 421),
-        ("POST", None, 405),
-        ("DELETE", None, 405),
-        ("PUT", None, 405),
-    ],
-)
-def test_attack_26_the_admin_port_is_for_those_who_mean_it(
-    shared: Shared, method: str, host: str | None, status: int
-) -> None:
-    proxy = shared(answering)
-    admin = str(proxy.config["admin"])
-    asking = http.client.HTTPConnection(admin, timeout=30)
-    asking.request(method, "/metrics", headers={"Host": host or admin, "Origin": "http://evil.example.com"})
-    told = asking.getresponse()
-    assert told.status == status
-    assert told.getheader("access-control-allow-origin") is None
-    told.read()
-    asking.close()
 
 
 @pytest.mark.slow

@@ -400,21 +400,6 @@ def test_without_the_analyzer_traffic_goes_on(
         record_property("bytes it did not get", proxy.count("kproxy_tap_dropped_bytes_total"))
 
 
-def test_a_worker_that_dies_is_replaced(scripted: Scripted, proxied: Start) -> None:
-    proxy = proxied(scripted(answering).address, workers=2)
-    first = proxy.workers()
-    os.kill(first[0], signal.SIGKILL)
-
-    def both() -> bool:
-        return len(proxy.workers()) == 2 and proxy.workers() != first and proxy.get("/readyz", but=(503,))[0] == 200
-
-    eventually(both, what="there are two again")
-    for number in range(50):
-        with client(proxy.bootstrap()) as one:
-            one.send(heartbeat(number))
-            assert one.frame() == answer(heartbeat(number))
-
-
 TOGETHER, TURNS, CONNECTIONS = 20, 60, 3
 PRODUCED = b"\0\1" + bytes(4) + b"\0"  # of version 9: no tags, no topics, throttle_time_ms, no tags
 

@@ -17,6 +17,7 @@ from tests.conftest import Require
 from tests.support import referees
 from tests.support.corpus import captured_exchanges, golden_lines
 from tests.support.filtering import Served, connection, make, ours, part, responded, response_frame
+from tests.support.sampled import case
 
 PAIRS = sorted(responses_with_addresses())
 NODE_IDS = ("nodeId", "brokerId", "leaderId")
@@ -84,44 +85,41 @@ def rewritten(api_key: int, api_version: int, body: bytes, served: Served) -> by
     return outcome.frame[head:]
 
 
-@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
-def test_bytes_after_a_response_stay_after_it(api_key: int, api_version: int) -> None:
-    for _, kafkas_json, body in samples(api_key, api_version):
-        served = Served(sorted(set(node_ids(kafkas_json)))[::2])
-        told = rewritten(api_key, api_version, body, served)
-        for after in (b"\0", b"\1\0\0", b"\xff" * 9):
-            assert rewritten(api_key, api_version, body + after, served) == told + after
-
-
-@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
 @pytest.mark.parametrize("share", ["all", "none", "every second"])
-def test_clients_are_told_our_addresses_and_nothing_else_changes(api_key: int, api_version: int, share: str) -> None:
-    changed = 0
-    for name, kafkas_json, body in samples(api_key, api_version):
-        nodes = sorted(set(node_ids(kafkas_json)))
-        served = {"all": set(nodes), "none": set(), "every second": set(nodes[::2])}[share]
-        told = rewritten(api_key, api_version, body, Served(served))
-        expected = without_empty_tags(mapped(kafkas_json, served), name)
-        said = json.loads(message(name).to_json(api_version, told))
-        assert without_empty_tags(said, name) == expected
-        changed += told != body
-    assert changed > 3
+def test_clients_are_told_our_addresses_and_nothing_else_changes(share: str) -> None:
+    """Bytes after a response stay after it."""
+    for api_key, api_version in PAIRS:
+        changed = 0
+        for name, kafkas_json, body in samples(api_key, api_version):
+            nodes = sorted(set(node_ids(kafkas_json)))
+            served = {"all": set(nodes), "none": set(), "every second": set(nodes[::2])}[share]
+            with case(api_key, api_version, kafkas_json):
+                told = rewritten(api_key, api_version, body, Served(served))
+                said = json.loads(message(name).to_json(api_version, told))
+                assert without_empty_tags(said, name) == without_empty_tags(mapped(kafkas_json, served), name)
+                after = b"\1\0\0"
+                assert rewritten(api_key, api_version, body + after, Served(served)) == told + after
+            changed += told != body
+        assert changed > 3, (api_key, api_version)
 
 
-@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
-def test_other_peoples_decoders_read_our_addresses(api_key: int, api_version: int, require: Require) -> None:
+def test_other_peoples_decoders_read_our_addresses(require: Require) -> None:
     require("referees", referees.AVAILABLE, "kio or kafka-python is not installed")
-    read = 0
-    for name, kafkas_json, body in samples(api_key, api_version, "typical", "many"):
-        nodes = set(sorted(set(node_ids(kafkas_json)))[::2])
-        told = rewritten(api_key, api_version, body, Served(nodes))
-        for decoded in (referees.kio_decoded, referees.kafka_python_decoded):
-            value = decoded(name, api_version, told)
-            if value is not None:
-                found = [(node, host, port) for node, host, port in referees.addresses(value) if host]
-                assert all((host, port) == ours(node) for node, host, port in found)
-                read += len(found)
-    assert read or (api_key, api_version) in {(55, 2), (78, 0), (79, 0)}  # no listener stays; kio has no early access
+    unread = set()
+    for pair in PAIRS:
+        read = 0
+        for name, kafkas_json, body in samples(*pair, "typical", "many"):
+            nodes = set(sorted(set(node_ids(kafkas_json)))[::2])
+            told = rewritten(*pair, body, Served(nodes))
+            for decoded in (referees.kio_decoded, referees.kafka_python_decoded):
+                value = decoded(name, pair[1], told)
+                if value is not None:
+                    found = [(node, host, port) for node, host, port in referees.addresses(value) if host]
+                    assert all((host, port) == ours(node) for node, host, port in found), pair
+                    read += len(found)
+        if not read:
+            unread.add(pair)
+    assert unread <= {(55, 2), (78, 0), (79, 0)}  # no listener stays; kio has no early access
 
 
 def test_the_listeners_of_a_quorum_stay_where_clients_are_connected_to_them() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import time
@@ -24,8 +23,7 @@ from tests.support.frames import frame, request
 from tests.support.kafka.brokers import PASSWORD, USER
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java, properties_file
-from tests.support.kafka.processes import children, command_line, eventually
-from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.security import Security
 from tests.support.sockets import address, end_offsets
 
@@ -133,71 +131,6 @@ def log_in_by_raw_tokens(bootstrap: str, password: str) -> None:
         with suppress(ConnectionError):
             connection.sendall(request(18, 0, 2, b""))
             answer()
-
-
-@pytest.mark.slow
-def test_audit_counts_exactly_when_workers_are_killed(behind: Behind, tmp_path: Path, topic_name: str) -> None:
-    """Each topic that a client knows to be created has a line; seen = written + dropped by the files of both workers."""
-    file = {"path": str(tmp_path / "audit.jsonl")}
-    entrance = behind({"use": "audit", "with": {"file": file}}, workers=2)
-    assert entrance.proxy is not None
-    done: list[str] = []
-    for round_ in range(2):
-        names = [f"{topic_name}-{round_}-{number}" for number in range(10)]
-        client = admin(entrance)
-        futures = [client.create_topics([NewTopic(name, 1)], request_timeout=5)[name] for name in names]
-        for at, (name, future) in enumerate(zip(names, futures, strict=True)):
-            if at == 3 + round_:
-                for worker in workers(entrance.proxy):
-                    os.kill(worker, signal.SIGKILL)
-            try:
-                future.result(30)
-                done.append(name)
-            except KafkaException:
-                pass
-    eventually(
-        lambda: create(entrance, f"{topic_name}-last") in ([None], ["TOPIC_ALREADY_EXISTS"]), what="a new worker"
-    )
-    files = [tmp_path / f"audit-{worker}.jsonl.counts" for worker in (0, 1)]
-    # What a killed worker had in flight is said when the next one opens its file, and the other worker may answer before
-    eventually(
-        lambda: all(seen == written + dropped for seen, written, dropped in map(counts, files)),
-        what="both workers opened their files again",
-    )
-    entrance.proxy.close()
-    told = lines(tmp_path)
-    created = {each["name"] for line in told if line.get("outcome") == "done" for each in line["resources"]}
-    assert set(done) <= created
-    assert done
-    for worker in (0, 1):
-        seen, written, dropped = counts(tmp_path / f"audit-{worker}.jsonl.counts")
-        numbers = [line["sequence"] for line in told if "sequence" in line and line["worker"] == worker]
-        missing = sum(
-            line["count"] for line in told if line["event"] in ("lost", "dropped") and line["worker"] == worker
-        )
-        assert len(numbers) == len(set(numbers)) == written
-        assert (missing, written + dropped) == (dropped, seen)
-
-
-def workers(proxy: Proxy) -> list[int]:
-    return [pid for pid in children(proxy.process.pid) if "worker" in command_line(pid)]
-
-
-def counts(path: Path) -> tuple[int, int, int]:
-    """seen, written, dropped."""
-    words = path.read_bytes()
-    seen, written, dropped = (int.from_bytes(words[at : at + 8], "little") for at in (8, 16, 24))
-    return seen, written, dropped
-
-
-def test_a_policy_that_fails_gives_clients_an_error_that_they_understand(behind: Behind, topic_name: str) -> None:
-    """librdkafka and Java's tool are told UNKNOWN_SERVER_ERROR, and nothing reaches the broker; the rest goes on."""
-    entrance = behind({"use": "tests.interop.failing_filters:Raising"})
-    assert create(entrance, topic_name) == ["UNKNOWN"]
-    said = entrance.tool("TopicCommand", f"--create --topic {topic_name}", expect=None)
-    assert "The server experienced an unexpected error" in said
-    entrance.cluster.topic(topic_name)
-    assert Java().produce(entrance, topic_name, 10) == 10
 
 
 def test_deny_refuses_as_a_broker_does(behind: Behind, topic_name: str) -> None:

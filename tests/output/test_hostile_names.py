@@ -139,7 +139,7 @@ def check_markdown_tables(markdown: str) -> None:
 
 
 def test_lines(tmp_path: Path) -> None:
-    check_lines(written(tmp_path, 400), tmp_path, 400)
+    check_lines(written(tmp_path, 150), tmp_path, 150)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from kproxy.pipeline.run import Options
 from tests.support.built_captures import Conversation, pcap
 from tests.support.corpus import CAPTURES, payloads
 from tests.support.frames import array, request, response, string
+from tests.support.sampled import sampled
 from tests.support.secrets_block import without_secrets
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
@@ -281,7 +282,7 @@ def command(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Kprox
     return Kproxy(capsysbinary, tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
 def test_a_log_is_shown_as_the_capture_it_was_made_of(command: Kproxy, name: str) -> None:
     log = command.log(CAPTURES / name)
 

@@ -138,14 +138,6 @@ def test_a_finding_leads_to_its_evidence_and_back(page: Page, lines: list[dict[s
     page.until(lambda: page.all("#finding-producer_fenced[open] table"), "back, and open still")
 
 
-@pytest.mark.slow
-def test_a_series_leads_to_its_exchanges(page: Page, lines: list[dict[str, Any]]) -> None:
-    begin(page)
-    click(page, "Time")
-    click(page, "Produce", "//*[@aria-label='Sums']")
-    assert shown(page) == sum(line["apiName"] == "Produce" for line in lines)
-
-
 def show_plan(page: Page, to: str) -> None:
     page.show()
     page.one(f"{ROWS}[data-number]")

@@ -79,19 +79,6 @@ def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]
     assert page.texts(".verdict")[0] == report["map"]["verdict"]
 
 
-@pytest.mark.slow
-def test_a_node_of_the_map_leads_to_its_exchanges(page: Page, report: dict[str, Any]) -> None:
-    page.show("map")
-    writer = next(row["client_id"] for row in report["map"]["rows"] if row["direction"] == "produce")
-    node = next(one for one in page.all("svg.map .node") if one.get_attribute("aria-label") == f"writes: {writer}")
-    page.run("arguments[0].focus()", node)
-    page.press(Keys.ENTER)
-    page.until(lambda: {row["client_id"] for row in cells(page, "Map")} == {writer}, "only its rows")
-    page.driver.find_element(By.XPATH, "//main//button[text()='Exchanges']").click()
-    expected = sum(line["clientId"] == writer for line in decoded(TRANSACTIONS))
-    page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchanges"), "its exchanges")
-
-
 def test_time_counts_what_decode_shows(page: Page) -> None:
     page.size(WIDE)
     page.show("time")
