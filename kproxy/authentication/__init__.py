@@ -9,6 +9,7 @@ kproxy/proxy/client_logins.py, which reads frames from a client, gives them to C
     scram.py        SCRAM: its arithmetic, which kproxy.login uses too, and the server's half
     tokens.py       OAUTHBEARER: signed tokens, the keys that they are checked with, what they must claim
     users.py        the users file: who may log in with PLAIN and SCRAM
+    kerberos.py     GSSAPI: tickets of Kerberos; kerberos_names.py: the names of its principals
     certificates.py names of clients by their TLS certificates
     budgets.py      how many failed logins an address and a user may have
     own_logins.py   OwnLogins: the filter that offers kproxy's SASL in ApiVersions, and hides the broker's users

@@ -11,8 +11,8 @@ class Principal:
 
     Attributes:
         name: as in Kafka's "User:name".
-        mechanism: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"; "SSL" if the name is of a certificate; empty if it
-            is anonymous.
+        mechanism: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"; "SSL" if the name is of a certificate;
+            empty if it is anonymous.
         groups: from the users file, or from the token.
         claims: of the token; empty without one. Claims are not secret, the token is, and is not kept.
         lifetime_ms: how long the session may last from now on, as the client was told (KIP-368); 0: no limit.

@@ -197,7 +197,7 @@ class ClientLogin:
 
 
 def without_secret(frame: bytes, mechanism: str) -> bytes:
-    """Return a request of a login that has succeeded, of the same size, with asterisks for the password or the signature."""
+    """Return a request of a login that has succeeded, of the same size, with asterisks for what is secret in it."""
     header = read_request_header(frame, SIZE_FIELD)
     if header.api_key != ApiKey.SASL_AUTHENTICATE:
         return frame
@@ -206,6 +206,8 @@ def without_secret(frame: bytes, mechanism: str) -> bytes:
         start, end = token.rindex(b"\0") + 1, len(token)
     elif mechanism == "OAUTHBEARER":
         start, end = token.rindex(b".") + 1, token.rindex(b"\x01\x01")
+    elif mechanism == "GSSAPI":
+        start, end = 0, len(token)
     else:  # SCRAM shows neither
         return frame
     return frame.replace(token, token[:start] + b"*" * (end - start) + token[end:])

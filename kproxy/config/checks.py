@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from kproxy.authentication import kerberos_names
 from kproxy.authentication.certificates import parse_rules
 from kproxy.config.structs import (
     MOST_WORKERS,
@@ -285,7 +286,10 @@ def _check_authentication(path: str, authentication: Authentication, tls: Listen
             f"{path}.plain_without_tls",
             "it has no effect: no such mechanism is offered, or the cluster has listener_tls",
         )
-    for name, needed in (("users", mechanisms - {"OAUTHBEARER"}), ("tokens", mechanisms & {"OAUTHBEARER"})):
+    parts = {"tokens": {"OAUTHBEARER"}, "kerberos": {"GSSAPI"}}
+    parts["users"] = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+    for name, users in parts.items():
+        needed = mechanisms & users
         if bool(needed) != (getattr(authentication, name) is not None):
             why = (
                 f"it is missing: {', '.join(sorted(needed))} needs it"
@@ -295,6 +299,11 @@ def _check_authentication(path: str, authentication: Authentication, tls: Listen
             yield f"{path}.{name}", why
     if authentication.tokens is not None and "OAUTHBEARER" in mechanisms:
         yield from _check_tokens(f"{path}.tokens", authentication.tokens)
+    if authentication.kerberos is not None:
+        try:
+            kerberos_names.parse_rules(authentication.kerberos.principal_rules)
+        except UsageError as error:
+            yield f"{path}.kerberos.principal_rules", str(error)
 
 
 def _check_tokens(path: str, tokens: Tokens) -> Iterator[Problem]:
@@ -335,10 +344,15 @@ def _check_login(path: str, cluster: Cluster, login: Login) -> Iterator[Problem]
         if not is_reference(secret):  # without the text: it may be the secret itself
             yield f"{path}.{name}", 'it says where the secret is: write "file:PATH" or "env:NAME"'
     yield from LOGINS.get(login.mechanism, _check_password_login)(path, login)
-    for name, mechanism in (("token", "OAUTHBEARER"), ("extensions", "OAUTHBEARER"), ("region", "AWS_MSK_IAM")):
+    for name, mechanism in (
+        ("token", "OAUTHBEARER"),
+        ("extensions", "OAUTHBEARER"),
+        ("region", "AWS_MSK_IAM"),
+        ("service", "GSSAPI"),
+    ):
         if getattr(login, name) and login.mechanism != mechanism:
             yield f"{path}.{name}", f"it has no effect with {login.mechanism}, only with {mechanism}"
-    if not login.mechanism.startswith("SCRAM") and cluster.broker_tls is None and not login.cleartext:
+    if not login.mechanism.startswith(("SCRAM", "GSSAPI")) and cluster.broker_tls is None and not login.cleartext:
         what = "the password" if login.mechanism == "PLAIN" else "a token"
         message = f"it sends {what}, and there is no TLS to the brokers: set broker_tls, or cleartext: true"
         yield f"{path}.mechanism", message
@@ -377,6 +391,13 @@ def _check_bearer_login(path: str, login: Login) -> Iterator[Problem]:
         yield f"{path}.token.url", "it has to begin with https://: secrets and tokens are sent to it"
 
 
+def _check_kerberos_login(path: str, login: Login) -> Iterator[Problem]:
+    yield from _check_password_login(path, login)
+    for name, secret in secrets_of(login):
+        if secret.startswith("env:"):
+            yield f"{path}.{name}", 'with GSSAPI it is a keytab: write "file:PATH"'
+
+
 def _check_msk_login(path: str, login: Login) -> Iterator[Problem]:
     for name in ("username", "password", "principals"):
         if getattr(login, name):
@@ -385,7 +406,7 @@ def _check_msk_login(path: str, login: Login) -> Iterator[Problem]:
         yield f"{path}.region", "it is missing: the region of the cluster, as eu-north-1"
 
 
-LOGINS = {"OAUTHBEARER": _check_bearer_login, "AWS_MSK_IAM": _check_msk_login}
+LOGINS = {"OAUTHBEARER": _check_bearer_login, "AWS_MSK_IAM": _check_msk_login, "GSSAPI": _check_kerberos_login}
 
 
 def _check_limits(limits: Limits) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.config.checks import Problem, secrets_of
-from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, ListenerTls, Login, Tokens
+from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, Kerberos, ListenerTls, Login, Tokens
 from kproxy.errors import UsageError
 from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
@@ -38,6 +38,8 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_login(f"{path}.login", cluster.login)
         if cluster.authentication and cluster.authentication.tokens is not None:
             yield from _check_tokens(f"{path}.authentication.tokens", cluster.authentication.tokens)
+        if cluster.authentication and cluster.authentication.kerberos is not None:
+            yield from _check_kerberos(f"{path}.authentication.kerberos", cluster.authentication.kerberos)
     for part in config.analysis.__struct_fields__:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
@@ -92,10 +94,11 @@ def watched_files(config: Config) -> list[str]:
             cluster.broker_tls,
             cluster.authentication,
             cluster.authentication and cluster.authentication.tokens,
+            cluster.authentication and cluster.authentication.kerberos,
         )
         if part
     ]
-    names = ("certificate", "key", "client_ca", "ca", "users", "keys_file")
+    names = ("certificate", "key", "client_ca", "ca", "users", "keys_file", "keytab")
     return sorted({file for part in parts for name in names if (file := getattr(part, name, None))})
 
 
@@ -138,6 +141,20 @@ def _check_tokens(path: str, tokens: Tokens) -> Iterator[Problem]:
         yield from _check_certificates(f"{path}.ca", tokens.ca)
 
 
+def _check_kerberos(path: str, kerberos: Kerberos) -> Iterator[Problem]:
+    from kproxy.authentication.kerberos import NoGssapi, Service  # noqa: PLC0415 - few configurations have one
+
+    problems = list(_check_file(f"{path}.keytab", kerberos.keytab))
+    yield from problems
+    try:
+        if not problems:
+            Service(kerberos.keytab, kerberos.service, kerberos.principal_rules)
+    except NoGssapi as error:
+        yield path, f"it needs a package that is missing: {str(error).partition(': ')[2]}"
+    except UsageError as error:
+        yield f"{path}.keytab", str(error)
+
+
 def _check_pair(path: str, certificate: str, key: str) -> Iterator[Problem]:
     problems = [*_check_certificates(f"{path}.certificate", certificate), *_check_file(f"{path}.key", key)]
     yield from problems
@@ -177,6 +194,8 @@ def _check_login(path: str, login: Login) -> Iterator[Problem]:
             yield from _check_certificates(f"{path}.token.ca", login.token.ca)
     if login.mechanism == "AWS_MSK_IAM" and not _is_installed("aws_msk_iam_sasl_signer"):
         yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[aws]"'
+    if login.mechanism == "GSSAPI" and not _is_installed("gssapi"):
+        yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[gssapi]"'
 
 
 def _check_secret(path: str, secret: str) -> Iterator[Problem]:

@@ -70,11 +70,29 @@ class Tokens(Struct, frozen=True):
     clock_skew: Annotated[Seconds, text("How far the clocks of both may differ.")] = 30.0
 
 
+class Kerberos(Struct, frozen=True):
+    """The service that clients of GSSAPI get tickets for, and their names. krb5.conf is that of this machine."""
+
+    keytab: Annotated[
+        str, text("File with the keys of the service for each name that clients connect to: kafka/kproxy.example.com.")
+    ]
+    service: Annotated[str, Meta(min_length=1), text("Name of the service: clients' sasl.kerberos.service.name.")] = (
+        "kafka"
+    )
+    principal_rules: Annotated[
+        str,
+        text(
+            "Rules that give a principal its short name, as sasl.kerberos.principal.to.local.rules of Kafka: "
+            '"RULE:[1:$1@$0](.*@CORP)s/@.*//,DEFAULT". A client without a name by them is refused.'
+        ),
+    ] = "DEFAULT"
+
+
 class Authentication(Struct, frozen=True):
     """How clients log in to kproxy; nothing of a client reaches a broker before."""
 
     mechanisms: Annotated[
-        list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]],
+        list[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]],
         text(
             "The SASL mechanisms that clients may choose. PLAIN and OAUTHBEARER need listener_tls, or plain_without_tls."
         ),
@@ -92,6 +110,7 @@ class Authentication(Struct, frozen=True):
     tokens: Annotated[
         Tokens | None, text('The tokens of OAUTHBEARER. Needs: pip install "kproxy-kafka[identities]".')
     ] = None
+    kerberos: Annotated[Kerberos | None, text('Kerberos of GSSAPI. Needs: pip install "kproxy-kafka[gssapi]".')] = None
     plain_without_tls: Annotated[
         bool,
         text(
@@ -99,7 +118,8 @@ class Authentication(Struct, frozen=True):
         ),
     ] = False
     session: Annotated[
-        Seconds | Literal[0],
+        float,
+        Meta(ge=0, le=31_536_000, extra_json_schema={UNIT: "seconds"}),
         text("A client has to log in again after so long (KIP-368); 0: only when its token ends."),
     ] = 0
     failure_delay: Annotated[
@@ -163,19 +183,24 @@ class Login(Struct, frozen=True):
     """What kproxy proves to brokers (SASL), for all its connections to them. Clients then do not log in to brokers."""
 
     mechanism: Annotated[
-        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"],
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"],
         text(
-            'The SASL mechanism. AWS_MSK_IAM: OAUTHBEARER with a token of AWS; needs: pip install "kproxy-kafka[aws]".'
+            'The SASL mechanism. AWS_MSK_IAM: OAUTHBEARER with a token of AWS; needs: pip install "kproxy-kafka[aws]". '
+            'GSSAPI: Kerberos; needs: pip install "kproxy-kafka[gssapi]".'
         ),
     ]
     username: Annotated[
         Username | None,
-        text("Name of the user. {principal} in it stands for the name of the client, as kproxy has authenticated it."),
+        text(
+            "Name of the user; of GSSAPI, the principal. {principal} in it stands for the name of the client, as kproxy has "
+            "authenticated it."
+        ),
     ] = None
     password: Annotated[
         Secret | None,
         text(
-            f"The password; of OAUTHBEARER, the token. {{principal}} in it stands for the name of the client. {WHERE}"
+            "The password; of OAUTHBEARER, the token; of GSSAPI, the keytab, always a file. {principal} in it stands for the "
+            f"name of the client. {WHERE}"
         ),
     ] = None
     principals: Annotated[
@@ -190,6 +215,9 @@ class Login(Struct, frozen=True):
         dict[str, str], text("OAUTHBEARER: SASL extensions that the brokers want, as logicalCluster (KIP-342).")
     ] = {}
     region: Annotated[str | None, text("AWS_MSK_IAM: the region of the cluster.")] = None
+    service: Annotated[
+        str | None, text("GSSAPI: name of the brokers' service (sasl.kerberos.service.name); null: kafka.")
+    ] = None
     cleartext: Annotated[
         bool, text("Whether a password (PLAIN) or a token may be sent without TLS. SCRAM does not send the password.")
     ] = False

@@ -156,7 +156,7 @@ async def _examine_after_login(broker: Broker, cluster: Cluster, patience: float
 async def _ask_logged_in(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
     asking = await _open(Upstream.of(cluster, patience), broker, cluster.broker_tls, patience)
     try:
-        await log_in(asking.ask, login, broker.versions)
+        await log_in(asking.ask, login, broker.host, asyncio.to_thread, broker.versions)
         broker.logged_in = True
         await _ask_for_cluster(asking, broker)
     finally:

@@ -151,7 +151,7 @@ async def _ask_as(
         versions = await asking.versions()
         if login is not None:
             _check_safety(login, cluster, asking)
-            await log_in(asking.ask, login, versions)
+            await log_in(asking.ask, login, host, asyncio.to_thread, versions)
         try:
             return await asking.brokers(versions)
         except EOFError:  # brokers close a connection that sends anything else before its login

@@ -3,6 +3,7 @@
     client_settings.py   credentials, from a file as Kafka's own tools take it
     identities.py        as whom a virtual cluster logs in: its `login:`
     secrets.py           where passwords are read from
+    kerberos.py          GSSAPI: tickets by a keytab
     log_in.py            SaslHandshake and SaslAuthenticate, on any connection that can ask; what each mechanism says
 
 No I/O of the network: kproxy.proxy.broker_login logs links in, BrokerClient (kproxy.proxy.broker_client) is for kproxy's own

@@ -42,6 +42,7 @@ class Credentials:
     *password*: of OAUTHBEARER, the token; its *username* is empty, as the token names the user.
     *needs_tls*: security.protocol is SASL_SSL, so the credentials are never sent on a connection without TLS.
     *extensions*: of OAUTHBEARER (KIP-342).
+    *keytab*, *service*: of GSSAPI: the file with the keys of *username*, a Kerberos principal; the service of the brokers.
     """
 
     mechanism: str
@@ -49,6 +50,8 @@ class Credentials:
     password: str = field(repr=False)
     needs_tls: bool = True
     extensions: tuple[tuple[str, str], ...] = ()
+    keytab: str = ""
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)

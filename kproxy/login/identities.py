@@ -60,6 +60,9 @@ class Identities:
             shown = "a client without a name" if principal is None else printable(principal, LONGEST_NAME)
             raise LoginRefused(f"login.principals has nothing for {shown}", "add it, or username and password for all")
         username, password = (_filled(text, principal) for text in (username, password))
+        if login.mechanism == "GSSAPI":
+            keytab = password.partition(":")[2]
+            return Credentials("GSSAPI", username, "", keytab=keytab, service=login.service or "kafka")
         secret = read_secret(password)
         return (
             self._bearer(secret) if login.mechanism == "OAUTHBEARER" else Credentials(login.mechanism, username, secret)

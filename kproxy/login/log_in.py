@@ -1,10 +1,12 @@
 """Logging in to a broker: SaslHandshake v1 and SaslAuthenticate (KIP-152); PLAIN (RFC 4616), SCRAM, OAUTHBEARER (RFC 7628).
+GSSAPI is in kerberos.py, and only read where it is used.
 
 A broker that does not prove that it knows the password, as SCRAM demands, is not logged in to.
 
 SCRAM's arithmetic and the server's half are in kproxy.authentication.scram.
 """
 
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -13,6 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from kproxy.authentication.mechanisms import InThread
 from kproxy.authentication.scram import (
     DIGESTS,
     WrongToken,
@@ -31,18 +34,23 @@ from kproxy.protocol.structs import struct_types
 
 HANDSHAKE = 1  # version; brokers have it from 1.0 on
 WITH_LIFETIME = 1  # version of SaslAuthenticate whose response has the lifetime of the session (KIP-368), from 2.2 on
+ADVICE = {"GSSAPI": "has the broker the key of its principal of today, and which clients does it let in? See its log"}
 LONGEST_SAID = 200  # characters of a broker's message
 KEPT_KEYS = 1_024  # of SCRAM: a user has the same salt at each login, so the slow hash is computed once
 Ask: TypeAlias = Callable[[int, int, Any], Awaitable[Any]]  # api_key, version, body -> the response
 Conversation: TypeAlias = Generator[bytes, bytes, None]  # yields kproxy's tokens, is sent the broker's
 
 
-async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> int:
+async def log_in(
+    ask: Ask, credentials: Credentials, host: str, in_thread: InThread, versions: Mapping[int, int] | None = None
+) -> int:
     """Log in on a connection; return the lifetime of the session in ms; 0: it does not end, or is not known.
 
     Args:
         ask: sends a request and returns its response; its exceptions pass through.
         credentials: of the user.
+        host: of the broker: Kerberos has tickets for each.
+        in_thread: calls a function that asks the KDC.
         versions: the newest version of each API that the broker has; None: not known.
 
     Raises LoginRefused, whose text never holds the password.
@@ -52,20 +60,32 @@ async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int]
         raise LoginRefused(what, "give no login")
     version = min((versions or {}).get(ApiKey.SASL_AUTHENTICATE, 0), WITH_LIFETIME)
     await _choose_mechanism(ask, credentials.mechanism)
-    conversation = CONVERSATIONS[credentials.mechanism](credentials)
-    token: bytes | None = next(conversation)
+    conversation = CONVERSATIONS[credentials.mechanism](credentials, host)
     lifetime_ms = 0
-    while token is not None:
-        answer = await _authenticate(ask, credentials, version, token)
-        lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
-        token = _next_token(conversation, bytes(answer.auth_bytes), credentials.mechanism)
+
+    async def next_token(answer: bytes | None) -> bytes | None:
+        def advance() -> bytes | None:
+            return _next_token(conversation, answer, credentials.mechanism)
+
+        token: bytes | None = await in_thread(advance) if credentials.mechanism in BLOCKING else advance()
+        return token
+
+    try:
+        token = await next_token(None)
+        while token is not None:
+            answer = await _authenticate(ask, credentials, version, token)
+            lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
+            token = await next_token(bytes(answer.auth_bytes))
+    finally:
+        with contextlib.suppress(ValueError):  # a thread still makes its token; then it is closed when that is done
+            conversation.close()
     return lifetime_ms
 
 
-def _next_token(conversation: Conversation, answer: bytes, mechanism: str) -> bytes | None:
-    """Return the token that answers the broker's; None if the login is complete."""
+def _next_token(conversation: Conversation, answer: bytes | None, mechanism: str) -> bytes | None:
+    """Return the token that answers the broker's, at first None; None if the login is complete."""
     try:
-        return conversation.send(answer)
+        return next(conversation) if answer is None else conversation.send(answer)
     except StopIteration:
         return None
     except WrongToken as error:
@@ -73,30 +93,38 @@ def _next_token(conversation: Conversation, answer: bytes, mechanism: str) -> by
         raise LoginRefused(f"the broker's answer is not of {family}: {error}", "is this the right cluster?") from None
 
 
-def _plain(credentials: Credentials) -> Conversation:
+def _plain(credentials: Credentials, _: str) -> Conversation:
     yield f"\0{credentials.username}\0{credentials.password}".encode()
 
 
-def _scram(credentials: Credentials) -> Conversation:
+def _scram(credentials: Credentials, _: str) -> Conversation:
     client = Scram(credentials, secrets.token_urlsafe(24))
     server_first = yield client.first()
     server_final = yield client.final(server_first)
     client.verify(server_final)
 
 
-def _bearer(credentials: Credentials) -> Conversation:
+def _bearer(credentials: Credentials, _: str) -> Conversation:
     extensions = "".join(f"{name}={value}\1" for name, value in credentials.extensions)
     refusal = yield f"n,,\1auth=Bearer {credentials.password}\1{extensions}\1".encode()
     if refusal:  # JSON that says why; the broker's error follows this token (RFC 7628, 3.2.3)
         yield b"\1"
 
 
-CONVERSATIONS: dict[str, Callable[[Credentials], Conversation]] = {
+def _gssapi(credentials: Credentials, host: str) -> Conversation:
+    from kproxy.login import kerberos  # noqa: PLC0415 - few clusters have Kerberos
+
+    yield from kerberos.converse(credentials, host)
+
+
+CONVERSATIONS: dict[str, Callable[[Credentials, str], Conversation]] = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,
     "OAUTHBEARER": _bearer,
+    "GSSAPI": _gssapi,
 }
+BLOCKING = ("GSSAPI",)  # their tokens are made in a thread
 
 
 async def _choose_mechanism(ask: Ask, mechanism: str) -> None:
@@ -128,7 +156,7 @@ async def _authenticate(ask: Ask, credentials: Credentials, version: int, token:
         reason = error_name(answer.error_code) + (f" ({said})" if said else "")
         raise LoginRefused(
             f"the broker refuses the login{f' of {user}' if user else ''} by {credentials.mechanism}: {reason}",
-            "correct the user, the password or the mechanism",
+            ADVICE.get(credentials.mechanism, "correct the user, the password or the mechanism"),
         )
     return answer
 

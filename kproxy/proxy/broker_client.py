@@ -152,7 +152,7 @@ def _body_start(api_key: int, version: int, frame: bytes) -> int:
     return read_response_header(frame, response_header_version(api_key, version)).size
 
 
-LogIn = Callable[[BrokerClient, dict[int, int]], Awaitable[object]]  # the second: the versions of the broker's APIs
+LogIn = Callable[[BrokerClient, str, dict[int, int]], Awaitable[object]]  # client, host, versions of the broker's APIs
 
 
 async def discover(
@@ -171,7 +171,7 @@ async def discover(
     try:
         versions = await client.versions()
         if log_in is not None:
-            await log_in(client, versions)
+            await log_in(client, split_address(endpoint)[0], versions)
         return await client.brokers(versions)
     except LoginRefused as error:
         raise UpstreamError(f"{endpoint}: {error}; {error.advice}") from error

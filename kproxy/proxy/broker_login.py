@@ -45,9 +45,9 @@ class BrokerLogin:
         self.timeout = timeouts.connect
         self.versions: dict[object, dict[int, int]] = {}  # of a broker's APIs, by its address
 
-    async def log_in(self, ask: Ask, versions: dict[int, int], principal: str | None) -> int:
+    async def log_in(self, ask: Ask, host: str, versions: dict[int, int], principal: str | None) -> int:
         """Log in for a client; *ask* sends requests on the connection. Returns and raises what kproxy.login.log_in does."""
-        return await log_in(ask, await self._credentials(principal), versions)
+        return await log_in(ask, await self._credentials(principal), host, asyncio.to_thread, versions)
 
     async def _credentials(self, principal: str | None) -> Credentials:
         if known := self._identities.known(principal):
@@ -61,10 +61,10 @@ class BrokerLogin:
         """Return the logins of a new link."""
         return LinkLogin(link, self)
 
-    async def log_in_client(self, client: BrokerClient, versions: dict[int, int]) -> None:
+    async def log_in_client(self, client: BrokerClient, host: str, versions: dict[int, int]) -> None:
         """Log in on a connection for kproxy's own requests, if kproxy has an identity of its own. Raises LoginRefused."""
         if self._identities.has_own:
-            await self.log_in(client.ask, versions, None)
+            await self.log_in(client.ask, host, versions, None)
 
 
 class LinkLogin:
@@ -82,7 +82,8 @@ class LinkLogin:
         try:
             async with asyncio.timeout(self._by.timeout):
                 versions = await self._versions()
-                lifetime_ms = await self._by.log_in(self._ask, versions, self._principal)
+                host, _ = self._link.target or ("", 0)
+                lifetime_ms = await self._by.log_in(self._ask, host, versions, self._principal)
         except TimeoutError:
             raise LoginRefused(f"no answer within {self._by.timeout:g} s", "is the broker overloaded?") from None
         except (EOFError, DecodeError) as error:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from struct import pack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.authentication.budgets import Budgets
 from kproxy.authentication.certificates import name_of, parse_rules
@@ -44,14 +44,17 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.token_keys import TokenKeys
 
+if TYPE_CHECKING:
+    from kproxy.authentication.kerberos import Service
+
 BY_CERTIFICATE = "SSL"  # Principal.mechanism
 STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection
 VERSIONS_S = 60.0  # so long the versions of a broker are used before it is asked again
 MOST_VERSIONS = 1_024  # answers of brokers that are kept
-LARGEST_TOKEN = 131_072  # bytes, of OAUTHBEARER
+LARGEST_TOKENS = {"OAUTHBEARER": 131_072, "GSSAPI": 65_536}  # bytes; of other mechanisms BEYOND_TOKEN
 BEYOND_TOKEN = 4_096  # bytes of a frame around its token, and all of a frame without one
 RECORD = 16_384  # bytes read from a TLS connection at a time
-HASHES_AT_A_TIME = 2  # of PLAIN passwords; each takes 16 MB
+HASHES_AT_A_TIME = 2  # of PLAIN passwords, each takes 16 MB; and tickets of Kerberos
 NS = 1_000_000_000
 LONGEST_NAME = 200  # characters in the log
 SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
@@ -152,15 +155,21 @@ class ClientLogins:
         if self._settings.tokens is not None:
             self._tokens = TokenKeys(self._settings.tokens, cluster.name)
         self._rules = parse_rules(self._settings.certificates or "")
-        self._read_users()
+        self._service: Service | None = None
+        self._read_files()
 
-    def _read_users(self) -> None:
-        if self._settings.users is not None:
-            self._users = Users(Path(self._settings.users))
+    def _read_files(self) -> None:
+        users, kerberos = self._settings.users, self._settings.kerberos
+        if users is not None:
+            self._users = Users(Path(users))
+        if kerberos is not None:
+            from kproxy.authentication.kerberos import Service  # noqa: PLC0415 - few clusters have Kerberos
+
+            self._service = Service(kerberos.keytab, kerberos.service, kerberos.principal_rules)
 
     def reload(self) -> None:
         """Read the files again. Raises UsageError; then those read before stay in use."""
-        self._read_users()
+        self._read_files()
         if self._tokens is not None:
             self._tokens.reload()
 
@@ -243,7 +252,7 @@ class ClientLogins:
         """Read one frame; its size is checked before any of it is read."""
         start = await stream.read(SIZE_FIELD)
         size = int.from_bytes(start, "big", signed=True)
-        limit = BEYOND_TOKEN + (LARGEST_TOKEN if login.mechanism == "OAUTHBEARER" else BEYOND_TOKEN)
+        limit = BEYOND_TOKEN + LARGEST_TOKENS.get(login.mechanism, BEYOND_TOKEN)
         if not 0 <= size <= min(limit, self._largest_frame):
             foreign = explain_foreign_protocol(start, Direction.REQUEST)
             if foreign:
@@ -274,8 +283,12 @@ class ClientLogins:
         made: dict[str, Callable[[], Mechanism]] = {}
         if tokens is not None and rules is not None:
             made["OAUTHBEARER"] = partial(Bearer, _rules(rules), tokens.current, tokens.refresh, time.time)
+        if self._service is not None:
+            from kproxy.authentication.kerberos import Gssapi  # noqa: PLC0415 - few clusters have Kerberos
+
+            made["GSSAPI"] = partial(Gssapi, self._service, self._in_thread)
         for name in self._settings.mechanisms:
-            if users is not None and name != "OAUTHBEARER":
+            if users is not None and name not in made:
                 if name == "PLAIN":
                     made[name] = partial(Plain, users, self._in_thread, admit)
                 else:

@@ -232,7 +232,7 @@ class Cluster:
         tls = None if self.tls is None or self.context is None else (self.context, server_name(self.tls, host))
         link = await Link.open(self.upstream, host, port, tls, self.patience)
         if self.credentials is not None:
-            await _log_in(link, self.credentials)
+            await _log_in(link, self.credentials, host)
         return link
 
     async def ask(self, node: int | None, api_key: int, version: int, body: Any) -> Any:
@@ -324,9 +324,9 @@ def node_of(address: str, recorded: Mapping[str, int]) -> int | None:
     return nodes.pop() if len(nodes) == 1 else None
 
 
-async def _log_in(link: Link, credentials: Credentials) -> None:
+async def _log_in(link: Link, credentials: Credentials, host: str) -> None:
     try:
-        await log_in(link.ask, credentials)
+        await log_in(link.ask, credentials, host, asyncio.to_thread)
     except BaseException as error:
         link.abort("not logged in")
         if isinstance(error, LoginRefused):

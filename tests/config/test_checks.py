@@ -65,6 +65,17 @@ WRONG_CLUSTERS = [
     ({"authentication": {"mechanisms": ["SCRAM-SHA-256"]}}, "authentication.users", "SCRAM-SHA-256 needs it"),
     ({"authentication": SCRAM | {"tokens": TOKENS}}, "authentication.tokens", "no mechanism uses it"),
     ({"authentication": SCRAM | {"plain_without_tls": True}}, "authentication.plain_without_tls", "no effect"),
+    ({"authentication": {"mechanisms": ["GSSAPI"]}}, "authentication.kerberos", "GSSAPI needs it"),
+    (
+        {"authentication": {"mechanisms": ["GSSAPI"], "kerberos": {"keytab": "k", "principal_rules": "ALL"}}},
+        "authentication.kerberos.principal_rules",
+        "rule 1 is none",
+    ),
+    (
+        {"login": {"mechanism": "GSSAPI", "username": "me", "password": "env:KEYTAB"}},
+        "login.password",
+        'write "file:PATH"',
+    ),
     ({"authentication": BEARER}, "authentication.tokens.keys_url", "either keys_url or keys_file"),
     (
         {"authentication": BEARER | {"tokens": TOKENS | {"keys_url": "http://idp/"}}},

@@ -111,6 +111,10 @@ def test_quantities_and_null() -> None:
     text = "limits: {memory: 1GiB, frame_size: 1_000_000}\ntimeouts: {idle: 1h}\nadmin: null\n"
     config, mistakes = walk(CLUSTER + text)
     assert mistakes == []
+    for written, session in (("0", 0), ("3", 3), ("1h", 3600)):
+        with_session, mistakes = walk(f"clusters: [{{listen: 'a:1', authentication: {{session: {written}}}}}]")
+        authentication = with_session.clusters[0].authentication
+        assert mistakes == [] and authentication is not None and authentication.session == session
     assert (config.limits.memory, config.limits.frame_size) == (2**30, 1_000_000)
     assert (config.timeouts.idle, config.admin) == (3600, None)
 

@@ -37,7 +37,7 @@ def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN", pa
         async with serving(serve) as port:
             link = await Link.open(Upstream(allow_link_local=True), "127.0.0.1", port, None, PATIENCE_S)
             try:
-                await log_in(link.ask, Credentials(mechanism, "alice", password))
+                await log_in(link.ask, Credentials(mechanism, "alice", password), "127.0.0.1", asyncio.to_thread)
             finally:
                 link.abort("done")
 

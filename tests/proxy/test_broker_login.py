@@ -188,7 +188,8 @@ async def test_who_has_logged_in_to_kproxy_is_logged_in_to_the_broker(tmp_path: 
     ):
         reader, writer = await proxy.connect()
         client = BrokerClient(reader, writer)
-        await log_in(client.ask, Credentials("SCRAM-SHA-256", "alice", "of-client"), await client.versions())
+        credentials = Credentials("SCRAM-SHA-256", "alice", "of-client")
+        await log_in(client.ask, credentials, "127.0.0.1", asyncio.to_thread, await client.versions())
         assert broker.logins == []  # kproxy connects for the client only now
         assert await ask(reader, writer, request(HEARTBEAT, 0, 5)) == response(5, b"\0\1t")
         assert broker.logins == [f"\0kproxy\0{SECRET}".encode()]
