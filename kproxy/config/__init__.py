@@ -13,7 +13,7 @@
 One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
 Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.
 
-The types of settings (Seconds, Size ...) and the options of filters are in kproxy.filters.options.
+The types of settings (Seconds, Size ...) and the options of filters are in kproxy.options.
 
 To add a setting, add a field with its type, range, description and default to structs.py: parsing, `kproxy check` and the JSON
 Schema follow from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the
@@ -42,7 +42,7 @@ from kproxy.config.structs import (
     Tokens,
     Traces,
 )
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 
 __all__ = [
     "NEARLY_ALL",

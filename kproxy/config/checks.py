@@ -30,7 +30,7 @@ from kproxy.config.structs import (
     Tokens,
 )
 from kproxy.errors import UsageError
-from kproxy.filters.options import endpoint_problems, quoted
+from kproxy.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
 from kproxy.secrets import is_reference
 

@@ -17,7 +17,7 @@ import yaml
 from msgspec import Struct, inspect
 
 from kproxy.errors import ConfigError, Mistake, did_you_mean
-from kproxy.filters.options import (
+from kproxy.options import (
     WITHHELD,
     bare,
     expected,

@@ -14,7 +14,7 @@ from typing import Any
 from kproxy.config.checks import Problem, secrets_of
 from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, Kerberos, ListenerTls, Login, Tokens
 from kproxy.errors import UsageError
-from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
+from kproxy.options import OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB

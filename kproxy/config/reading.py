@@ -11,7 +11,7 @@ from kproxy.config.files import check_files, check_filters
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.errors import ConfigError, Mistake, UsageError
-from kproxy.filters.options import OptionMistakes, Rotated
+from kproxy.options import OptionMistakes, Rotated
 
 if TYPE_CHECKING:
     from kproxy.config.convert import Place

@@ -6,7 +6,7 @@ import msgspec
 
 from kproxy.config.structs import Config
 from kproxy.filters.loading import BUILT_IN, filter_class
-from kproxy.filters.options import UNIT, unit_pattern
+from kproxy.options import UNIT, unit_pattern
 
 REFERENCE = "#/$defs/{name}"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -11,7 +11,7 @@ import msgspec
 
 from kproxy.config.checks import broker_ports, first_broker_port
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config
-from kproxy.filters.options import SOUNDS_SECRET, WITHHELD, without_user_info
+from kproxy.options import SOUNDS_SECRET, WITHHELD, without_user_info
 
 
 def render_summary(config: Config) -> list[str]:

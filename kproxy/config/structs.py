@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kproxy.filters.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
+from kproxy.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
 from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.schemas.settings import SchemaSources
 from kproxy.secrets import REFERENCE

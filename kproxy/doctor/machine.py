@@ -26,7 +26,7 @@ from kproxy.config import NEARLY_ALL, Cluster, Config
 from kproxy.doctor.broker import date_problems
 from kproxy.doctor.cluster import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.filters.options import OptionMistakes, Rotated, read_options
+from kproxy.options import OptionMistakes, Rotated, read_options
 from kproxy.output.times import render_size
 from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, check_admin_address_is_free

@@ -2,10 +2,9 @@
 
     contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
     chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
-    error_responses.py      the response in which everything that a request asks for has an error, for every API and version
+    error_responses.py      the response in which everything that a request asks for has an error, for every API and version;
+                            partitions of a Produce request refused while the others go on
     passage.py              Passage: takes one held frame from filter to filter; how faults of filters are counted
-    options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places;
-                            units ("10s", "64MiB"); secrets are withheld from messages
     reference.py            the pages of `kproxy filters`, made from options and docstrings
     loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
     addresses.py            where the facts have addresses of brokers in responses; the head and the tail of a response
@@ -17,8 +16,9 @@
     deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
     fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
-                            sessions were opened under the rules in use, and what they fetch
+                            sessions were opened under the rules in use, and what they fetch; records of responses changed
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
+    encrypt.py              built in: encrypts values on their way to brokers, and decrypts them for those that fetch them
     mask.py                 built in: hides fields of records from those that fetch them
     validate.py             built in: refuses, marks or reports records that their schemas do not describe
     json_masks.pyx          hides the values at some paths in JSON
@@ -35,8 +35,8 @@ A guide: write a filter in five steps
 
 1.  Say what it wants: the API keys of ``requests`` and ``responses`` (`kproxy api` lists them). Only these frames are held and
     decoded; all others pass as if there were no filter.
-2.  Declare its options (options.py). Mistakes in the configuration are reported with their line, and `kproxy filters NAME` shows
-    the options. A class without ``Options`` gets what is under ``with`` as plain keyword arguments.
+2.  Declare its options (kproxy.options). Mistakes in the configuration are reported with their line, and `kproxy filters NAME`
+    shows the options. A class without ``Options`` gets what is under ``with`` as plain keyword arguments.
 3.  Return a verdict: Forward, Replace(message), Reply(response), Close(reason), Truncate(size), Silence(); or an
     awaitable of one. ``error_response`` of error_responses.py makes the response in which each topic, partition or group asked
     for has an error. Name the APIs that it answers itself in ``answers``: audit has to be listed before it.
@@ -50,7 +50,7 @@ A guide: write a filter in five steps
 
     from kproxy.filters.contract import Filter, Forward, Reply, Request, Verdict
     from kproxy.filters.error_responses import error_response
-    from kproxy.filters.options import Options, text
+    from kproxy.options import Options, text
 
     class TopicNameOptions(Options, frozen=True):
         prefix: Annotated[str, text("What names of new topics begin with.")]
@@ -124,6 +124,7 @@ The order of filters
     throttle      before deny a refused request counts for the rate, as with quotas of brokers; behind it, it does not
     faults        after topic_prefix. Last it is like a broker that fails, and the others see its errors; before deny, it fails
                   what deny would refuse
+    encrypt       last of those that read or change records: validate, headers, deny by record and mask need plain ones
     others        anywhere
 
 Seams

@@ -24,7 +24,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.error_responses import error_response
 from kproxy.filters.named_resources import MOST_RESOURCES, Resource, errors_of, resources_of
-from kproxy.filters.options import Options, Rotated, Seconds, text
+from kproxy.options import Options, Rotated, Seconds, text
 from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts

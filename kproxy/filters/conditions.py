@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from kproxy.filters.contract import Request
 from kproxy.filters.named_resources import resources_of, schema_fields
-from kproxy.filters.options import CONDITION
+from kproxy.options import CONDITION
 from kproxy.protocol import MessageStruct, request_message
 from kproxy.protocol.addresses import address_of
 from kproxy.protocol.embedded.viewers import Content, Viewers, datum

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
-from kproxy.filters.options import OtlpEndpoint, Rotated
+from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction as Direction  # noqa: PLC0414 - filters import it from here
@@ -363,7 +363,7 @@ class Filter:
     """
 
     name: ClassVar[str] = ""  # for logs and metrics; the class's name when empty
-    Options: ClassVar[type[Struct] | None] = None  # typed options, see kproxy.filters.options
+    Options: ClassVar[type[Struct] | None] = None  # typed options, see kproxy.options
     runtime: Runtime  # set before the first frame, unless the chain was made without one
     requests: Collection[int] = ()  # API keys of the requests it wants
     responses: Collection[int] = ()  # API keys of the responses it wants

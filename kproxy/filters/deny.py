@@ -43,8 +43,8 @@ from kproxy.filters.named_resources import (
     topics_in,
     without,
 )
-from kproxy.filters.options import OptionMistakes, Options, Rotated, quoted, text
 from kproxy.filters.turns import Steps, in_turns
+from kproxy.options import OptionMistakes, Options, Rotated, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.error_codes import ErrorCode

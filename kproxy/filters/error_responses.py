@@ -10,14 +10,18 @@ classes:
                                          reported by closing the connection
 
 It returns a message for ``Reply``. To a Produce with acks=0 the chain sends nothing, as the client expects nothing.
+
+Of a Produce request, refuse_partitions refuses some partitions and forwards the others; add_refused adds them to the response.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kproxy.filters.contract import Request
+from kproxy.filters.contract import Forward, Replace, Reply, Request, Response, Verdict
 from kproxy.protocol import ApiKey, MessageStruct, Versions, request_message, response_message
+from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import Field, Layout, facts
 from kproxy.protocol.structs import struct_types
 
@@ -293,3 +297,72 @@ def _identifies(field: Field) -> bool:
 
 def _shared(source: Source) -> int:
     return len(source.names) + sum(_shared(below) for array in source.arrays for below in array.sources[:1])
+
+
+class RefusedPartition(NamedTuple):
+    """A partition of a Produce request that is not sent to the broker."""
+
+    topic: Any
+    partition: Any
+    error: int
+    message: str | None = None
+    records: Mapping[int, str] = {}  # what is wrong with which of its records, by number (KIP-467)
+
+
+def refuse_partitions(request: Request, refused: Sequence[RefusedPartition], name: str) -> Verdict:
+    """Return the verdict on a Produce request without some of its partitions, which is changed.
+
+    The filter *name* has to want the response, and to return ``add_refused`` for it.
+    """
+    message: Any = request.message
+    answer = _refusal(request, refused)
+    out = {id(one.partition) for one in refused}
+    for topic in message.topic_data:
+        topic.partition_data = [one for one in topic.partition_data if id(one) not in out]
+    message.topic_data = [topic for topic in message.topic_data if topic.partition_data]
+    if not message.topic_data:
+        return Reply(answer)
+    request.kept[name] = answer
+    return Replace(message)
+
+
+def add_refused(response: Response, name: str) -> Verdict:
+    """Return the verdict on the response to such a request: with the partitions that were refused."""
+    refused = response.request.kept.pop(name, None)
+    if refused is None:
+        return Forward()
+    message: Any = response.message
+    topics = {_topic(topic): topic for topic in message.responses}
+    for topic in refused.responses:
+        if (known := topics.get(_topic(topic))) is not None:
+            known.partition_responses.extend(topic.partition_responses)
+        else:
+            message.responses.append(topic)
+    return Replace(message)
+
+
+def _refusal(request: Request, refused: Sequence[RefusedPartition]) -> Any:
+    """Return the response with an error for each refused partition."""
+    types = struct_types("ProduceRequest")
+    topics = []
+    for topic in {id(one.topic): one.topic for one in refused}.values():
+        partitions = [types["PartitionProduceData"](index=one.partition.index) for one in refused if one.topic is topic]
+        named = {name: getattr(topic, name) for name in ("name", "topic_id")}
+        topics.append(types["TopicProduceData"](**named, partition_data=partitions))
+    message: Any = types["ProduceRequest"](topic_data=topics)
+    answer: Any = error_response(replace(request, message=message), ErrorCode.UNKNOWN_SERVER_ERROR)
+    by_place = {(_topic(one.topic), one.partition.index): one for one in refused}
+    record_error = struct_types("ProduceResponse")["BatchIndexAndErrorMessage"]
+    for topic in answer.responses:
+        for partition in topic.partition_responses:
+            one = by_place[_topic(topic), partition.index]
+            partition.error_code, partition.error_message = one.error, one.message
+            partition.record_errors = [
+                record_error(batch_index=number, batch_index_error_message=problem)
+                for number, problem in one.records.items()
+            ]
+    return answer
+
+
+def _topic(topic: Any) -> tuple[Any, Any]:
+    return topic.name, topic.topic_id

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
 from kproxy.filters.large_records import TOO_LARGE, TOO_OLD, UNREADABLE, BatchCounts, take_long
-from kproxy.filters.options import OptionMistakes, Options, quoted, text
+from kproxy.options import OptionMistakes, Options, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import uvarint
 from kproxy.protocol.records import read_batches

@@ -11,15 +11,16 @@ from typing import Any, Protocol
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, OnFault, Wait, name_of, wait_without_limit
 from kproxy.filters.contract import Filter, Runtime
-from kproxy.filters.options import OptionMistakes, Problem, read_options
 from kproxy.filters.passage import InThread
 from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.options import OptionMistakes, Problem, read_options
 from kproxy.protocol.constants import FRAME_LIMIT
 
 GROUP = "kproxy.filters"
 BUILT_IN = {
     "audit": "kproxy.filters.audit:Audit",
     "deny": "kproxy.filters.deny:Deny",
+    "encrypt": "kproxy.filters.encrypt:Encrypt",
     "headers": "kproxy.filters.headers:Headers",
     "mask": "kproxy.filters.mask:MaskRecords",
     "faults": "kproxy.filters.faults:FaultInjection",

@@ -9,7 +9,7 @@ Only Fetch and ShareFetch are held (and Metadata, for the names of topics by the
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -17,23 +17,28 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta
 
 from kproxy.errors import KproxyError
-from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
+from kproxy.filters.contract import Filter, Forward, Replace, Response, Verdict
+from kproxy.filters.fetching import (
+    PATIENCE_S,
+    Steps,
+    Withheld,
+    at_once,
+    change_fetched,
+    give,
+    in_turns,
+    topic_name,
+    withhold_unknown,
+)
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
-from kproxy.filters.options import OptionMistakes, Options, text
+from kproxy.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
-from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batch, Batches, read_batches
+from kproxy.protocol.records import Batch
 from kproxy.protocol.records.editing import TooLarge, change_fields
 from kproxy.protocol.records.in_place import CallingEditor, Editor
 from kproxy.schemas.formats import SchemaType
 from kproxy.schemas.framings import reframed
 from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_LOOK_S, SCHEMAS_S, Located, Schema, Schemas
-
-PART = 262_144  # bytes of batches that are masked before another response has its turn
-PATIENCE_S = 60.0  # of a large response, while others have their turns
-SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
-LOG_OVERHEAD = 12  # offset and size of a batch
 
 
 class MaskRule(Options, frozen=True):
@@ -174,18 +179,6 @@ class SchemaMask:
         return hidden if hidden is None else payload if hidden is message else payload[:start] + hidden
 
 
-class Masked(NamedTuple):
-    """A masked records field."""
-
-    records: bytes
-    last_offset: int | None = None  # of the last batch in it, if batches behind it were left out
-    is_corrupt: bool = False  # there is no batch that could be given out
-
-
-# Yields functions that take long and are called in a thread; gets their results; returns the masked records
-Steps = Generator[Callable[[], list[bytes | str]], list[bytes | str], Masked]
-
-
 class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
 
@@ -235,14 +228,14 @@ class MaskRecords(Filter):
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Mask the records of the topics that have rules."""
-        withheld = self._withhold_unknown(response.message)
+        withheld = not self._same_for_all and withhold_unknown(response.message, self.topic_names)
         partitions = list(self._partitions(response.message))
         if self._by_schema and partitions:
             return self._mask_by_schema(response, partitions, withheld)
         if take_long([partition.records for partition, _ in partitions]):
             return self._mask_in_turns(response, partitions, withheld)
         for partition, masks in partitions:
-            withheld |= _give(response, partition, _at_once(self._masked(partition.records, masks, response.request)))
+            withheld |= give(response, partition, at_once(self._steps(partition, masks, response)))
         return Replace(response.message) if withheld else Forward()
 
     async def _mask_by_schema(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
@@ -265,36 +258,21 @@ class MaskRecords(Filter):
             changed: whether the response differs from the broker's already.
         """
         for partition, masks in partitions:
-            steps = self._masked(partition.records, masks, response.request)
-            try:
-                step = next(steps)
-                while True:
-                    step = steps.send(await self.runtime.in_thread(step))
-            except StopIteration as finished:
-                changed |= _give(response, partition, finished.value)
+            steps = self._steps(partition, masks, response)
+            changed |= give(response, partition, await in_turns(steps, self.runtime.in_thread))
         return Replace(response.message) if changed else Forward()
 
-    def _withhold_unknown(self, message: Any) -> bool:
-        """Remove the records of topics whose name is not known from a response; return whether there were any."""
-        withheld = False
-        for topic in () if self._same_for_all else message.responses:
-            if self._name_of(topic) is None:
-                for partition in topic.partitions:
-                    if partition.records:
-                        partition.error_code, partition.records = ErrorCode.UNKNOWN_TOPIC_ID, b""
-                        if hasattr(partition, "acquired_records"):
-                            partition.acquired_records = []
-                        withheld = True
-        return withheld
+    def _steps(self, partition: Any, masks: Masks, response: Response) -> Steps:
+        """Mask the records of a partition, some batches at a time."""
+        return change_fetched(partition.records, response.request, lambda batch: _mask(batch, masks), self._withhold)
 
-    def _name_of(self, topic: Any) -> str | None:
-        name: str | None = getattr(topic, "topic", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-        return name
+    def _withhold(self, withheld: Withheld) -> None:
+        self._withheld.add(self.runtime, withheld.reason)
 
     def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
         """Yield the partitions that have records and belong to topics with rules."""
         for topic in message.responses:
-            masks = self._masks_of(self._name_of(topic))
+            masks = self._masks_of(topic_name(topic, self.topic_names))
             if masks is not None:
                 yield from ((partition, masks) for partition in topic.partitions if partition.records)
 
@@ -326,90 +304,14 @@ class MaskRecords(Filter):
 
         return made(True, made(False, None))
 
-    def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> "Steps":
-        """Mask a records field; it is the same object if nothing is hidden. What follows the last complete batch is left out."""
-        batches = read_batches(records)
-        if not batches:
-            return self._without_batch(batches, records, request)
-        parts: list[bytes] = []
-        changed = batches.tail is not None
-        for some in _in_parts(batches):
-            masked = yield partial(_mask_batches, some, masks)
-            for batch, new in zip(some, masked, strict=False):
-                if isinstance(new, str):
-                    self._withheld.add(self.runtime, new)
-                    last = batches[len(parts) - 1].last_offset if parts else None
-                    return Masked(b"".join(parts), last, is_corrupt=not parts)
-                changed |= len(new) != batch.size or new != batch.raw
-                parts.append(new)
-        return Masked(b"".join(parts) if changed else records)
 
-    def _without_batch(self, batches: Batches, records: bytes, request: RequestFacts) -> Masked:
-        """Return what brokers give to clients if there is no complete batch: see ReplicaManager.readFromLog."""
-        if batches.tail is None or batches.tail.kind == "error":
-            self._withheld.add(self.runtime, UNREADABLE)
-            return Masked(b"", is_corrupt=True)
-        is_old = request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE
-        # Old clients learn from the beginning of a batch that they have to ask for more bytes
-        return Masked(records[:LOG_OVERHEAD] if is_old else b"")
-
-
-def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Yield the batches, some at a time."""
-    some: list[Batch] = []
-    size = 0
-    for batch in batches:
-        some.append(batch)
-        size += batch.size
-        if size >= PART:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | str]:
-    """Return the batches with their values masked; for the first that cannot be masked, the reason, and nothing behind it."""
-    masked: list[bytes | str] = []
-    for batch in batches:
-        try:
-            changed = change_fields(batch, masks.values, masks.keys)
-        except TooLarge:
-            return [*masked, TOO_LARGE]
-        if changed is None:
-            return [*masked, UNREADABLE]
-        masked.append(changed)
-    return masked
-
-
-def _at_once(steps: "Steps") -> Masked:
-    """Run all steps in this thread, and return the result."""
+def _mask(batch: Batch, masks: Masks) -> bytes | Withheld:
+    """Return a batch with its values masked; why not, if that cannot be done."""
     try:
-        step = next(steps)
-        while True:
-            step = steps.send(step())
-    except StopIteration as finished:
-        masked: Masked = finished.value
-        return masked
-
-
-def _give(response: Response, partition: Any, masked: Masked) -> bool:
-    """Put masked records into a partition of a response; return whether that changed it."""
-    if masked.is_corrupt:
-        partition.error_code = ErrorCode.CORRUPT_MESSAGE
-    if response.request.api_key == ApiKey.SHARE_FETCH and (masked.is_corrupt or masked.last_offset is not None):
-        partition.acquired_records = _up_to(partition.acquired_records, masked.last_offset)
-    changed = masked.records is not partition.records or masked.is_corrupt
-    partition.records = masked.records
-    return changed
-
-
-def _up_to(acquired: list[Any], last_offset: int | None) -> list[Any]:
-    """Return the acquired records (KIP-932) up to an offset; records behind it would count as consumed."""
-    kept = [each for each in acquired if last_offset is not None and each.first_offset <= last_offset]
-    for each in kept:
-        each.last_offset = min(each.last_offset, last_offset)
-    return kept
+        masked = change_fields(batch, masks.values, masks.keys)
+    except TooLarge:
+        return Withheld(TOO_LARGE)
+    return Withheld(UNREADABLE) if masked is None else masked
 
 
 EVERY = -1

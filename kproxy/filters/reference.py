@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect as types
 
 from kproxy.filters.contract import Filter
-from kproxy.filters.options import CONDITION, EXAMPLES, RANGES, UNIT, render_quantity
+from kproxy.options import CONDITION, EXAMPLES, RANGES, UNIT, render_quantity
 from kproxy.protocol.vocabulary import Scope, table_rows
 
 REQUIRED = "required"

@@ -20,7 +20,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.fetching import FetchedTopics
 from kproxy.filters.named_resources import schema_fields
-from kproxy.filters.options import Options, Seconds, Size, text
+from kproxy.options import Options, Seconds, Size, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 

@@ -5,7 +5,7 @@ without objects for the records; a batch is taken apart only if a payload has to
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,26 +19,24 @@ from kproxy.filters.contract import (
     Filter,
     Forward,
     Replace,
-    Reply,
     Request,
     RequestFacts,
     Response,
     Verdict,
 )
-from kproxy.filters.error_responses import error_response
+from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
+from kproxy.filters.fetching import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
-from kproxy.filters.options import Options, Seconds, text
+from kproxy.options import Options, Seconds, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, OpenBatch, Record, read_batches
 from kproxy.protocol.records.editing import change_records, read_batch
 from kproxy.protocol.records.in_place import find_schema_ids
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
-from kproxy.protocol.structs import struct_types
 from kproxy.schemas.framings import schema_headers
 from kproxy.schemas.store import Id, Schema, Schemas
 
-PATIENCE_S = 60.0  # of a large request, while others have their turns
 LOOK_S = 0.01  # between two looks whether a registry has answered
 MOST_AT_ONCE = 2 << 20  # bytes of records whose ids are found on the event loop
 MOST_IDS = 100  # of a batch that is not taken apart
@@ -199,17 +197,7 @@ class Validate(Filter):
 
     def on_response(self, response: Response) -> Verdict:
         """Add the partitions that were refused to the broker's response."""
-        refused = response.request.kept.pop(self.name, None)
-        if refused is None:
-            return Forward()
-        message: Any = response.message
-        topics = {_name_of(topic): topic for topic in message.responses}
-        for topic in refused.responses:
-            if (known := topics.get(_name_of(topic))) is not None:
-                known.partition_responses.extend(topic.partition_responses)
-            else:
-                message.responses.append(topic)
-        return Replace(message)
+        return add_refused(response, self.name)
 
     def _jobs(self, message: Any) -> Iterator[Job]:
         for topic in message.topic_data:
@@ -258,54 +246,19 @@ class Validate(Filter):
             if job.unchecked is not None:
                 self._note(request, job, "unchecked", job.unchecked)
             if job.error != ErrorCode.INVALID_RECORD:
-                refused.append(job)
+                refused.append(RefusedPartition(job.topic, job.partition, job.error))
             elif job.problems:
                 for kind in {problem.kind for problem in job.problems.values()}:
                     self._note(
                         request, job, {"reject": "rejected", "mark": "marked"}.get(job.rule.then, "reported"), kind
                     )
                 if job.rule.then == "reject":
-                    refused.append(job)
+                    refused.append(_refused(job))
                 elif job.rule.then == "mark":
                     marked |= self._mark(job)
         if not refused:
             return Replace(message) if marked else Forward()
-        answer = self._refusal(request, refused)
-        out = {id(job.partition) for job in refused}
-        for topic in message.topic_data:
-            topic.partition_data = [one for one in topic.partition_data if id(one) not in out]
-        message.topic_data = [topic for topic in message.topic_data if topic.partition_data]
-        if not message.topic_data:
-            return Reply(answer)
-        request.kept[self.name] = answer
-        return Replace(message)
-
-    def _refusal(self, request: Request, refused: list[Job]) -> Any:
-        """Return the response with an error for each refused partition."""
-        types = struct_types("ProduceRequest")
-        topics = []
-        for topic in {id(job.topic): job.topic for job in refused}.values():
-            partitions = [
-                types["PartitionProduceData"](index=job.partition.index) for job in refused if job.topic is topic
-            ]
-            named = {name: getattr(topic, name) for name in ("name", "topic_id")}
-            topics.append(types["TopicProduceData"](**named, partition_data=partitions))
-        message: Any = types["ProduceRequest"](topic_data=topics)
-        asked = replace(request, message=message)
-        answer: Any = error_response(asked, ErrorCode.INVALID_RECORD, "a record is not what its schema describes")
-        jobs = {(_name_of(job.topic), job.partition.index): job for job in refused}
-        record_error = struct_types("ProduceResponse")["BatchIndexAndErrorMessage"]
-        for topic in answer.responses:
-            for partition in topic.partition_responses:
-                job = jobs[_name_of(topic), partition.index]
-                partition.error_code = job.error
-                if job.error != ErrorCode.INVALID_RECORD:
-                    partition.error_message = None
-                partition.record_errors = [
-                    record_error(batch_index=number, batch_index_error_message=problem.sentence)
-                    for number, problem in sorted(job.problems.items())[:MOST_ERRORS]
-                ]
-        return answer
+        return refuse_partitions(request, refused, self.name)
 
     def _mark(self, job: Job) -> bool:
         """Add the header to the invalid records of a partition; return whether that changed it."""
@@ -456,5 +409,8 @@ def _take_long(jobs: list[Job]) -> bool:
     return any(batch.codec for field in fields for batch in read_batches(field)) and take_long(fields)
 
 
-def _name_of(topic: Any) -> tuple[Any, Any]:
-    return topic.name, topic.topic_id
+def _refused(job: Job) -> RefusedPartition:
+    errors = {number: problem.sentence for number, problem in sorted(job.problems.items())[:MOST_ERRORS]}
+    return RefusedPartition(
+        job.topic, job.partition, ErrorCode.INVALID_RECORD, "a record is not what its schema describes", errors
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, SharedCount, SharedSet, SharedTimes
-from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.filters.passage import Hook, Kind
+from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, JournalState, Message

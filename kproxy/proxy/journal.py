@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from kproxy.errors import UsageError
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 from kproxy.pipeline.sink import RotatingFile
 
 SHORT_S = 0.01

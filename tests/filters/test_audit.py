@@ -12,7 +12,7 @@ from kproxy.filters.audit import NO_REQUEST, Audit, AuditOptions
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 from kproxy.protocol import message
 from tests.support.filtering import (
     GivenJournal,

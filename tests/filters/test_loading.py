@@ -24,9 +24,9 @@ from kproxy.errors import ConfigError, UsageError
 from kproxy.filters.contract import Answer, Filter, Send
 from kproxy.filters.loading import BUILT_IN, GROUP, FilterMistakes, load_chain, load_filter, source_of
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
-from kproxy.filters.options import Options, Rotated, Size, text
 from kproxy.filters.reference import described, options_of, render_list, render_page, summary
 from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.options import Options, Rotated, Size, text
 from kproxy.protocol import response_message
 from tests.support.filtering import connection, make, part, request_frame
 
@@ -167,7 +167,7 @@ def test_the_chain_is_given_what_it_needs() -> None:
 
 TYPED = """
 from kproxy.filters.contract import Filter
-from kproxy.filters.options import Options
+from kproxy.options import Options
 
 class MineOptions(Options, frozen=True):
     level: int = 3

@@ -13,8 +13,8 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric
-from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.filters.telemetry.filter import LONGEST_KEY, LONGEST_NAME, LONGEST_VALUE
+from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import LONGEST_LINE, ClientMetrics, Learned, Message, ToSupervisor
 from kproxy.proxy.otlp.exporter import Exporters

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 from kproxy.proxy.filter_runtime import Journals
 from kproxy.proxy.journal import (
     ATTRIBUTE,
@@ -110,7 +110,7 @@ def test_the_next_process_goes_on(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 from kproxy.proxy.journal import FileJournal
 kept = FileJournal(Rotated(path=sys.argv[1], keep=1000), 0, print)
 print("ready", flush=True)

@@ -18,7 +18,7 @@ from kproxy.filters.contract import (
     RequestFacts,
     Verdict,
 )
-from kproxy.filters.options import OtlpEndpoint, Rotated
+from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.protocol import MessageStruct, message, response_header_version
 from kproxy.protocol.structs import struct_types
 from kproxy.schemas.store import Schemas

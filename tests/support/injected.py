@@ -8,7 +8,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Cut, Outcome, Request, RequestFacts, Send, Silence
 from kproxy.filters.error_responses import error_response
 from kproxy.filters.faults import FaultInjection
-from kproxy.filters.options import read_options
+from kproxy.options import read_options
 from kproxy.protocol import message, read_request_header, response_header_version, response_message
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.shared_state import SharedCounts

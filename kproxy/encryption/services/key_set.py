@@ -45,7 +45,7 @@ from kproxy.encryption.services.contract import (
     KeyServiceError,
 )
 from kproxy.errors import UsageError
-from kproxy.filters.options import OptionMistakes, Options, Problem, text
+from kproxy.options import OptionMistakes, Options, Problem, text
 from kproxy.secrets import SecretUnreadable, is_reference, read_bytes, read_secret
 
 FORMAT = "kproxy key set 1"

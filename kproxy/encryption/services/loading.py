@@ -7,7 +7,7 @@ import msgspec
 
 from kproxy.encryption.services.contract import KeyService
 from kproxy.errors import UsageError, did_you_mean
-from kproxy.filters.options import OptionMistakes, quoted
+from kproxy.options import OptionMistakes, quoted
 
 GROUP = "kproxy.key_services"
 BUILT_IN = {

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kproxy.encryption.services.loading import service_class
-from kproxy.filters.options import OptionMistakes, Options, Seconds, read_options, text
+from kproxy.options import OptionMistakes, Options, Seconds, read_options, text
 
 
 class KeySettings(Options, frozen=True):

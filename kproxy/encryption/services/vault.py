@@ -28,7 +28,7 @@ from kproxy.encryption.services.contract import (
     KeyServiceError,
 )
 from kproxy.encryption.services.loading import require
-from kproxy.filters.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
+from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
 from kproxy.secrets import SecretUnreadable, is_reference, read_secret
 
 MOST_ANSWER = 1 << 20  # bytes

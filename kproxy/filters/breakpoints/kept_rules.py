@@ -12,7 +12,7 @@ from kproxy.filters.breakpoints.decision import Action
 from kproxy.filters.breakpoints.editing import changed_paths
 from kproxy.filters.conditions import Condition
 from kproxy.filters.faults.options import FaultsOptions
-from kproxy.filters.options import OptionMistakes, read_options
+from kproxy.options import OptionMistakes, read_options
 from kproxy.protocol import Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts

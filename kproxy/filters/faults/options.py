@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.conditions import Condition, ConditionText
-from kproxy.filters.options import Count, OptionMistakes, Options, Seconds, quoted, read_options, text
+from kproxy.options import Count, OptionMistakes, Options, Seconds, quoted, read_options, text
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.protocol.vocabulary import OPTION_ALIASES

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from msgspec import Meta
 
-from kproxy.filters.options import Options, OtlpEndpoint, Seconds, Size, endpoint_problems, text
+from kproxy.options import Options, OtlpEndpoint, Seconds, Size, endpoint_problems, text
 from kproxy.protocol.constants import METADATA_TOPIC_ID, ZERO_UUID
 from kproxy.protocol.error_codes import ErrorCode
 

@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.contract import Close, Direction, Filter, Forward, Replace, Request, Response, Verdict, Want
-from kproxy.filters.options import Options, Size, text
 from kproxy.filters.topic_prefix.acls import ACLS, OLDEST
 from kproxy.filters.topic_prefix.names import LEGAL_PREFIX, Names, TooLong
 from kproxy.filters.topic_prefix.patterns import Patterns
@@ -26,6 +25,7 @@ from kproxy.filters.topic_prefix.translation import (
     topic_ids,
 )
 from kproxy.filters.turns import Steps, in_turns
+from kproxy.options import Options, Size, text
 from kproxy.protocol import ApiKey, facts, request_message, response_message
 
 

@@ -195,19 +195,22 @@ def _inner_message(record: Record, offset: int, magic: int, attributes: int) -> 
 
 
 SIZE_AT, MAGIC_AT, CRC_AT = 8, 16, 17
+COUNT_SIZE = 4  # at the end of the header
 
 Change = Callable[[bytes], bytes | None]
-ChangeRecord = Callable[[Record], bool]
+ChangeRecord = Callable[[Record], bool | None]
 
 
 class TooLarge(ValueError):
     """A batch decompresses to more than the limits allow."""
 
 
-def with_header_of(raw: bytes, records: bytes) -> bytes:
-    """Return a batch of magic 2 with the header of *raw* and these (already compressed) records."""
+def with_header_of(raw: bytes, records: bytes, count: int | None = None) -> bytes:
+    """Return a batch of magic 2 with the header of *raw* and these (already compressed) records; *count*: if it is another."""
     size = (HEADER.size - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
     head = raw[COVERED_AT : HEADER.size]
+    if count is not None:
+        head = head[:-COUNT_SIZE] + count.to_bytes(COUNT_SIZE, "big")
     crc = crc32c(records, crc32c(head)).to_bytes(4, "big")
     return b"".join((raw[:SIZE_AT], size, raw[LOG_OVERHEAD:CRC_AT], crc, head, records))
 
@@ -253,7 +256,7 @@ def change_fields(
 
 
 def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
-    value = values.edited(record.value) if values is not None and record.value is not None else None
+    value = values.edited(record.value, record.key) if values is not None and record.value is not None else None
     key = keys.edited(record.key) if keys is not None and record.key is not None else None
     record.value = record.value if value is None else value
     record.key = record.key if key is None else key
@@ -263,16 +266,18 @@ def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
 def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
     """Return a batch of any magic after *change*, which is called with each record, may edit it and returns whether it did.
 
-    The same bytes if no record was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not
-    changed. Raises TooLarge.
+    Records for which it returns None are left out; the batch keeps its offsets, as after compaction. The same bytes if no record
+    was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
     """
     read = read_batch(batch.open(limits))
     if read.error is not None or not batch.crc_valid:
         return None
     if read.skipped is not None:
         raise TooLarge(read.skipped)
-    if read.is_control or not sum(change(record) for record in read.records):  # any() would stop at the first
+    changes = [] if read.is_control else [change(record) for record in read.records]
+    if not any(changed is not False for changed in changes):
         return batch.raw
+    read.records = [record for record, changed in zip(read.records, changes, strict=True) if changed is not None]
     return _written(read, batch.raw)
 
 
@@ -282,4 +287,4 @@ def _written(changed: RecordBatch, raw: bytes) -> bytes | None:
         written = write_batches([changed])
     except EncodeError:
         return None
-    return with_header_of(raw, written[HEADER.size :]) if raw[MAGIC_AT] == 2 else written
+    return with_header_of(raw, written[HEADER.size :], len(changed.records)) if raw[MAGIC_AT] == 2 else written

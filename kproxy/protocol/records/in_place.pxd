@@ -3,9 +3,11 @@
 
 from libc.stdint cimport uint8_t
 
+from kproxy.protocol.records.shape cimport RecordShape
 from kproxy.protocol.wire cimport Buffer
 
 
 cdef class Editor:
     cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil
+    cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil
     cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil

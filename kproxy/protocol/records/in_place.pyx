@@ -34,12 +34,16 @@ cdef class Editor:
         """Write the replacement for the bytes to *out* and return 1; return 0 to keep them, whatever *out* has."""
         return 0
 
+    cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
+        """Do the same with the value of a record."""
+        return self.edit(record.value, record.value_size, out)
+
     cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil:
         """Return whether the bytes need no other look; for ``find_schema_ids``."""
         return False
 
-    def edited(self, bytes data not None) -> bytes | None:
-        """Return the changed bytes; None if they stay."""
+    def edited(self, bytes data not None, bytes key=None) -> bytes | None:
+        """Return the changed bytes; None if they stay. *key*: of the record, for editors of values that use it."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
@@ -66,6 +70,36 @@ cdef class CallingEditor(Editor):
         with gil:
             given = PyBytes_FromStringAndSize(<const char *>data, size)
             changed = <bytes?>self.change(given)
+            if changed is given:
+                return 0
+            put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
+            return 1
+
+
+cdef class ValueEditor(Editor):
+    """Changes values by a function, which gets the record's key (None if it has none) and the value.
+
+    Args:
+        change: it returns the same object where the value stays; what it raises, the edit raises.
+    """
+
+    cdef object change
+
+    def __init__(self, change: Callable[[bytes | None, bytes], bytes]):
+        self.change = change
+
+    def edited(self, bytes data not None, bytes key=None) -> bytes | None:
+        """Return the changed value; None if it stays."""
+        changed = self.change(key, data)
+        return None if changed is data else changed
+
+    cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
+        with gil:
+            key = None
+            if record.key_size >= 0:
+                key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
+            given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
+            changed = <bytes?>self.change(key, given)
             if changed is given:
                 return 0
             put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
@@ -141,7 +175,7 @@ cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor key
         has_key = keys.edit(shape.key, shape.key_size, &edits.key)
     if values is not None and shape.value_size >= 0:
         edits.value.size = 0
-        has_value = values.edit(shape.value, shape.value_size, &edits.value)
+        has_value = values.edit_value(shape, &edits.value)
     if not has_key and not has_value:
         return 0
     memset(&c, 0, sizeof(Cursor))

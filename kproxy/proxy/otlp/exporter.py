@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import msgspec
 
-from kproxy.filters.options import OtlpEndpoint
+from kproxy.options import OtlpEndpoint
 from kproxy.proxy.otlp.transport import Delivered, Refused, Transport, Unavailable, transport_to
 
 EXPORTED, DROPPED, FAILED = "exported", "dropped", "failed"

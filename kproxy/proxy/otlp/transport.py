@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from kproxy.errors import DecodeError, UsageError
-from kproxy.filters.options import OtlpEndpoint, target_of
+from kproxy.options import OtlpEndpoint, target_of
 from kproxy.protocol.addresses import join_address
 
 Signal = Literal["traces", "metrics"]

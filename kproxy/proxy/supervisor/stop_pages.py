@@ -41,7 +41,7 @@ from kproxy.filters.breakpoints.described import DescribedContents
 from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE, Mistake, changed_paths, from_json, shown
 from kproxy.filters.breakpoints.filter import message_of
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
-from kproxy.filters.options import quoted
+from kproxy.options import quoted
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts

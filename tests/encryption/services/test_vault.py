@@ -9,7 +9,7 @@ import pytest
 from kproxy.encryption.services import KeyDestroyed, KeyRefused, KeyService, KeyServiceError
 from kproxy.encryption.services.vault import VaultOptions, VaultTransit
 from kproxy.errors import UsageError
-from kproxy.filters.options import read_options
+from kproxy.options import read_options
 from kproxy.testing.key_services import HttpFaults, KeyServiceContract
 from tests.cli.conftest import Kproxy, kproxy
 from tests.support.vault import Vault

@@ -37,8 +37,8 @@ from kproxy.filters.breakpoints.filter import Breakpoints, edit_line, write_line
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
 from kproxy.filters.contract import Request
 from kproxy.filters.faults.options import FaultsOptions
-from kproxy.filters.options import Rotated, read_options
 from kproxy.filters.turns import at_once
+from kproxy.options import Rotated, read_options
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.protocol.facts import facts

@@ -13,7 +13,7 @@ from kproxy.filters.breakpoints.decision import Decision, Stopped
 from kproxy.filters.breakpoints.filter import Breakpoints
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Silence, Want
-from kproxy.filters.options import Rotated
+from kproxy.options import Rotated
 from kproxy.protocol import ApiKey, message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts

@@ -10,7 +10,7 @@ from kproxy.filters.contract import Request
 from kproxy.filters.faults import FaultInjection
 from kproxy.filters.faults.options import SCENARIOS, Fault, FaultsOptions, parse_fault
 from kproxy.filters.faults.rules import Rule, Schedule, describe, requests_topics, rules
-from kproxy.filters.options import OptionMistakes, read_options
+from kproxy.options import OptionMistakes, read_options
 from kproxy.protocol import ApiKey
 from tests.support.filtering import connection, make, part
 

@@ -8,7 +8,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.filters.contract import ClientMetric
-from kproxy.filters.options import OtlpEndpoint
+from kproxy.options import OtlpEndpoint
 from tests.support.filtering import GivenRuntime
 
 CUMULATIVE, DELTA = "AGGREGATION_TEMPORALITY_CUMULATIVE", "AGGREGATION_TEMPORALITY_DELTA"

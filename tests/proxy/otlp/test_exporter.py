@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.errors import UsageError
-from kproxy.filters.options import OtlpEndpoint
+from kproxy.options import OtlpEndpoint
 from kproxy.proxy.otlp.exporter import (
     BATCH_BYTES,
     BATCH_ITEMS,

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from kproxy.errors import UsageError
-from kproxy.filters.options import OtlpEndpoint
+from kproxy.options import OtlpEndpoint
 from kproxy.proxy.otlp.http_client import HttpClient
 from kproxy.proxy.otlp.transport import (
     Delivered,

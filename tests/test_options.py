@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from kproxy.filters.audit import LONGEST_NAME, shortened, that_fit
 from kproxy.filters.mask import EVERY, LEAF, State, parse_path, parse_paths
-from kproxy.filters.options import (
+from kproxy.options import (
     WITHHELD,
     Count,
     OptionMistakes,

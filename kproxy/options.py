@@ -1,4 +1,4 @@
-"""The typed options of filters: a Struct with a type, a default and a description for each, read from plain values.
+"""Typed options of filters and key services: a Struct with a type, a default and a description for each, read from plain values.
 
 A filter declares them and gets an instance, checked, as the only argument of its constructor:
 

@@ -1,0 +1,139 @@
+"""Encrypt and decrypt the values of whole batches; decide what becomes of values that cannot be decrypted."""
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from cryptography.exceptions import InvalidTag
+
+from kproxy.encryption.data_keys import DataKeys, KeyNotYet, WritingKey
+from kproxy.encryption.envelope import MARKER, NONCE, Damaged, Envelope, associated, read_envelope, split
+from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
+from kproxy.errors import KproxyError
+from kproxy.protocol.records import Batch, Codec, Record
+from kproxy.protocol.records.editing import change_fields, change_records
+from kproxy.protocol.records.in_place import ValueEditor
+
+Policy = Literal["fail", "skip", "pass"]
+Kind = Literal["damaged", "another topic", "key destroyed", "key refused", "key service away", "plain"]
+SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
+KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
+    (KeyServiceAway, "key service away"),
+    (KeyRefused, "key refused"),
+    (KeyDestroyed, "key destroyed"),
+)
+Cipher = tuple[Envelope, Callable[[bytes, bytes, bytes], bytes]]
+
+
+class CannotDecrypt(KproxyError):
+    """A value that cannot be decrypted. The message is one sentence without its contents; *kind* is for counts."""
+
+    def __init__(self, kind: Kind, sentence: str, offset: int | None = None) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+        self.offset = offset
+
+
+class ValueReader:
+    """Decrypts the values of a topic. Made for a few batches: it keeps the ciphers that it has used.
+
+    Args:
+        keys: the data keys.
+        topics: names of the topic, as values carry it: its own, and those whose values are copied to it.
+        accepts_plain: whether plain values are returned as they are.
+    """
+
+    def __init__(self, keys: DataKeys, topics: Collection[str], *, accepts_plain: bool = True) -> None:
+        self._keys = keys
+        self._topics = topics
+        self.accepts_plain = accepts_plain
+        self._ciphers: dict[bytes, Cipher] = {}
+        self.waits = False  # whether the key service has to answer for a value that was returned as it was
+
+    def read(self, key: bytes | None, value: bytes) -> bytes:
+        """Return the plain value; the same object if it is plain, or ``waits`` is set. Raises CannotDecrypt."""
+        try:
+            envelope = split(value)
+            if envelope is None:
+                if not self.accepts_plain:
+                    raise CannotDecrypt("plain", "the value is not encrypted")
+                return value
+            cipher = self._ciphers.get(envelope) or self._cipher(envelope)
+        except Damaged as error:
+            raise CannotDecrypt("damaged", f"the encrypted value is damaged: {error}") from None
+        except KeyNotYet:
+            self.waits = True
+            return value
+        nonce_end = len(envelope) + NONCE
+        try:
+            return cipher[1](value[len(envelope) : nonce_end], value[nonce_end:], associated(envelope, key))
+        except InvalidTag:
+            raise CannotDecrypt(
+                "damaged",
+                f"the encrypted value, written with the key {cipher[0].key_name!r}, or its record key was changed",
+            ) from None
+
+    def _cipher(self, encoded: bytes) -> Cipher:
+        """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
+        envelope = read_envelope(encoded)
+        if envelope.topic not in self._topics:
+            raise CannotDecrypt("another topic", f"the value was written to the topic {envelope.topic!r}")
+        try:
+            cipher = envelope, self._keys.for_reading(envelope).decrypt
+        except KeyServiceError as error:
+            kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
+            raise CannotDecrypt(kind, f"the value takes the key {envelope.key_name!r}: {error}") from None
+        self._ciphers[encoded] = cipher
+        return cipher
+
+
+def encrypt_batch(batch: Batch, key: WritingKey) -> bytes | None:
+    """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge."""
+    return change_fields(batch, ValueEditor(key.sealing(batch.count or 1, batch.size)))
+
+
+Report = Callable[[CannotDecrypt, Policy], None]
+
+
+def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: Policy, report: Report) -> bytes | None:
+    """Return a batch with its values decrypted; None if it cannot be read.
+
+    Args:
+        batch: of any format; control batches stay as they are.
+        reader: decrypts its values.
+        plain, unreadable: what becomes of plain values that it does not accept, and of values that cannot be decrypted.
+        report: called with each value that is skipped or passes for one of them.
+
+    Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
+    """
+    if reader.accepts_plain and batch.codec == Codec.NONE and MARKER not in batch.raw:
+        return batch.raw if batch.crc_valid else None
+    try:
+        return _answered(change_fields(batch, ValueEditor(reader.read)), reader)
+    except CannotDecrypt:
+        pass  # once more, record by record: which one is it, and what does the policy say
+
+    def change(record: Record) -> bool | None:
+        if record.value is None:
+            return False
+        before = record.value
+        try:
+            record.value = reader.read(record.key, before)
+        except CannotDecrypt as error:
+            error.offset = record.offset
+            policy: Policy = (
+                "fail" if error.kind == "key service away" else plain if error.kind == "plain" else unreadable
+            )
+            if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
+                raise
+            report(error, policy)
+            return None if policy == "skip" else False
+        return record.value is not before
+
+    return _answered(change_records(batch, change), reader)
+
+
+def _answered(changed: bytes | None, reader: ValueReader) -> bytes | None:
+    if reader.waits:
+        reader.waits = False
+        raise KeyNotYet
+    return changed

@@ -1,0 +1,211 @@
+"""Which data keys records are written with, and the data keys of records that are read.
+
+The key service is asked in threads, never by the caller: what is not known yet raises KeyNotYet, and the caller looks again a
+moment later, as with schemas. The states of a data key, for writing and reading alike:
+
+    fresh    it is used
+    old      its age or its number of records has been reached: it is used while the service is asked for another (or for the
+             same again, when it is read with), for at most DataKeyLimits.away_s: a service that is away stops nobody at once
+    gone     it is not used; the service's error is raised, or KeyNotYet while it is asked
+
+A key that the service refuses or has destroyed is gone at once, old or not. After an error the service is not asked for the same
+again for PAUSE_S. At most MOST_QUESTIONS are asked at a time, and at most MOST_KEYS data keys are kept for reading.
+"""
+
+import itertools
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from kproxy.encryption.envelope import Envelope, associated
+from kproxy.encryption.services.contract import (
+    DATA_KEY_SIZE,
+    DataKey,
+    KeyDestroyed,
+    KeyRefused,
+    KeyService,
+    KeyServiceAway,
+    KeyServiceError,
+)
+
+MOST_KEYS = 10_000
+MOST_QUESTIONS = 8
+PAUSE_S = 1.0
+MOST_RECORDS = 1 << 32  # of a data key, and MOST_BYTES: bounds of the cipher, whatever the options say
+MOST_BYTES = 1 << 36
+
+Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted value
+
+
+class KeyNotYet(Exception):
+    """The key service has to answer first."""
+
+
+@dataclass(frozen=True)
+class DataKeyLimits:
+    """How long data keys are used."""
+
+    records: int = 1 << 24  # written with one
+    age_s: float = 3600.0  # after which another is written with, and a known one is unwrapped again
+    away_s: float = 3600.0  # how much longer, while the service is away
+
+
+class WritingKey:
+    """A data key that encrypts: made by this process, and used by no other."""
+
+    def __init__(self, key_name: str, topic: str, data_key: DataKey) -> None:
+        self._envelope = Envelope(key_name, topic, data_key.wrapped).encoded()
+        self._aes = AESGCM(data_key.plain)
+        self._numbers = itertools.count()
+        self.records = 0
+        self.bytes = 0
+
+    def sealing(self, records: int, size: int) -> Seal:
+        """Return what encrypts the values of one batch. The batch has about *records* values of *size* bytes together."""
+        salt, envelope, numbers = os.urandom(4), self._envelope, self._numbers
+        encrypt = self._aes.encrypt
+        self.records += records
+        self.bytes += size
+
+        def seal(key: bytes | None, value: bytes) -> bytes:
+            nonce = salt + next(numbers).to_bytes(8, "big")  # next() of a count is one step, in any thread
+            return b"".join((envelope, nonce, encrypt(nonce, value, associated(envelope, key))))
+
+        return seal
+
+
+class Question(NamedTuple):
+    """What the key service is asked for: a new data key of a topic, or a wrapped one's plain bytes."""
+
+    key_name: str
+    topic: str = ""
+    wrapped: bytes = b""
+
+
+@dataclass(slots=True)
+class Held:
+    """A data key, and until when it is fresh and may be used."""
+
+    key: WritingKey | AESGCM
+    fresh_until: float
+    used_until: float
+
+
+class DataKeys:
+    """The data keys of one process. Its methods may be called in any thread, and never wait.
+
+    Args:
+        service: makes and unwraps data keys; called in threads of its own.
+        limits: how long data keys are used.
+        monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        service: KeyService,
+        limits: DataKeyLimits = DataKeyLimits(),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._limits = limits
+        self._monotonic = monotonic
+        self._held: OrderedDict[Question, Held] = OrderedDict()
+        self._asked: set[Question] = set()
+        self._errors: OrderedDict[Question, tuple[KeyServiceError, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def for_writing(self, topic: str, key_name: str) -> WritingKey:
+        """Return the data key that records of a topic are encrypted with. Raises KeyNotYet, KeyServiceError."""
+        key = self._find(Question(key_name, topic))
+        assert isinstance(key, WritingKey)
+        return key
+
+    def for_reading(self, envelope: Envelope) -> AESGCM:
+        """Return the cipher with the data key of a record. Raises KeyNotYet, KeyServiceError."""
+        key = self._find(Question(envelope.key_name, wrapped=envelope.wrapped))
+        assert isinstance(key, AESGCM)
+        return key
+
+    def close(self) -> None:
+        """Forget all data keys, and close the service."""
+        with self._lock:
+            self._held.clear()
+        self._service.close()
+
+    def _find(self, question: Question) -> WritingKey | AESGCM:
+        now = self._monotonic()
+        with self._lock:
+            held = self._held.get(question)
+            if held is not None and question.wrapped:
+                self._held.move_to_end(question)
+            if held is not None and now < held.fresh_until and not self._is_used_up(held, self._limits.records):
+                return held.key
+            error = self._ask(question, now)
+            if isinstance(error, KeyRefused | KeyDestroyed):
+                self._held.pop(question, None)
+            elif held is not None and now < held.used_until and not self._is_used_up(held, MOST_RECORDS):
+                return held.key
+        raise KeyNotYet if error is None else error.with_traceback(None)
+
+    def _is_used_up(self, held: Held, most: int) -> bool:
+        key = held.key
+        return isinstance(key, WritingKey) and (key.records >= most or key.bytes >= MOST_BYTES)
+
+    def _ask(self, question: Question, now: float) -> KeyServiceError | None:
+        """Ask the service in a thread; return its last error, if that is so recent that it is not asked again."""
+        error, until = self._errors.get(question, (None, 0.0))
+        if now < until:
+            return error
+        if question not in self._asked and len(self._asked) < MOST_QUESTIONS:
+            self._asked.add(question)
+            threading.Thread(target=self._answer, args=(question,), daemon=True).start()
+        return None
+
+    def _answer(self, question: Question) -> None:
+        """Ask the service, and keep its answer; in a thread of its own."""
+        try:
+            data_key = self._data_key(question)
+            kept: dict[Question, WritingKey | AESGCM] = {
+                Question(question.key_name, wrapped=data_key.wrapped): AESGCM(data_key.plain)
+            }
+            if not question.wrapped:
+                kept[question] = WritingKey(question.key_name, question.topic, data_key)
+        except KeyServiceError as error:
+            self._keep_error(question, error)
+        except Exception as error:  # of a service that breaks its contract
+            self._keep_error(question, KeyServiceAway(f"the key service failed ({type(error).__name__})"))
+        else:
+            self._keep(question, kept)
+
+    def _data_key(self, question: Question) -> DataKey:
+        if question.wrapped:
+            data_key = DataKey(self._service.unwrap(question.key_name, question.wrapped), question.wrapped)
+        else:
+            data_key = self._service.new_data_key(question.key_name)
+        if len(data_key.plain) != DATA_KEY_SIZE:
+            raise KeyServiceError(f"the data key from {question.key_name} has not {DATA_KEY_SIZE} bytes")
+        return data_key
+
+    def _keep(self, question: Question, kept: dict[Question, WritingKey | AESGCM]) -> None:
+        now, limits = self._monotonic(), self._limits
+        with self._lock:
+            self._asked.discard(question)
+            self._errors.pop(question, None)
+            for each, key in kept.items():
+                self._held[each] = Held(key, now + limits.age_s, now + limits.age_s + limits.away_s)
+            while len(self._held) > MOST_KEYS:
+                self._held.popitem(last=False)
+
+    def _keep_error(self, question: Question, error: KeyServiceError) -> None:
+        with self._lock:
+            self._asked.discard(question)
+            self._errors[question] = error, self._monotonic() + PAUSE_S
+            self._errors.move_to_end(question)
+            if len(self._errors) > MOST_KEYS:
+                self._errors.popitem(last=False)

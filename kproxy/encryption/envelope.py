@@ -1,0 +1,77 @@
+"""The format of encrypted fields, to the byte: see the package. Nothing here has a key."""
+
+from typing import NamedTuple
+
+from kproxy.encryption.services.contract import MOST_WRAPPED
+from kproxy.errors import KproxyError
+
+MARKER = b"\xc3KPE"
+VERSION = 1
+VALUE = 0  # what is encrypted
+FIXED = 8  # bytes before the names
+NONCE, TAG = 12, 16
+MOST_NAME = 255
+
+
+class Damaged(KproxyError):
+    """An encrypted field that is not as it was written; the message is one sentence without its contents."""
+
+
+class Envelope(NamedTuple):
+    """What stands before the nonce of an encrypted field: all that it takes to have its data key unwrapped."""
+
+    key_name: str
+    topic: str
+    wrapped: bytes
+    part: int = VALUE
+
+    def encoded(self) -> bytes:
+        """Return its bytes. Raises ValueError if a part of it is too long."""
+        key_name, topic = self.key_name.encode(), self.topic.encode()
+        if len(key_name) > MOST_NAME or len(topic) > MOST_NAME:
+            raise ValueError(f"names of keys and topics have at most {MOST_NAME} bytes")
+        if len(self.wrapped) > MOST_WRAPPED:
+            raise ValueError(f"a wrapped data key has at most {MOST_WRAPPED:,} bytes")
+        names = b"".join((bytes((len(key_name),)), key_name, bytes((len(topic),)), topic))
+        rest = b"".join((names, len(self.wrapped).to_bytes(2, "big"), self.wrapped))
+        return b"".join((MARKER, bytes((VERSION, self.part)), (FIXED + len(rest)).to_bytes(2, "big"), rest))
+
+
+def split(data: bytes) -> bytes | None:
+    """Return the envelope of an encrypted field, as it stands; None for a plain field. Raises Damaged."""
+    if not data.startswith(MARKER):
+        return None
+    size = int.from_bytes(data[6:FIXED], "big")
+    if len(data) < size + NONCE + TAG or size < FIXED:
+        raise Damaged("it is shorter than it says")
+    return data[:size]
+
+
+def read_envelope(encoded: bytes) -> Envelope:
+    """Return what an envelope says. Raises Damaged."""
+    if encoded[4] != VERSION:
+        raise Damaged(f"its format has version {encoded[4]}, and only version {VERSION} is known")
+    if encoded[5] != VALUE:
+        raise Damaged(f"it is part {encoded[5]} of a record, where a value (part {VALUE}) was expected")
+    key_name, at = _sized(encoded, FIXED, 1)
+    topic, at = _sized(encoded, at, 1)
+    wrapped, at = _sized(encoded, at, 2)
+    if at != len(encoded):
+        raise Damaged("its envelope is longer than what is in it")
+    try:
+        return Envelope(key_name.decode(), topic.decode(), wrapped)
+    except UnicodeDecodeError:
+        raise Damaged("the name of its key or topic is no UTF-8") from None
+
+
+def _sized(encoded: bytes, at: int, width: int) -> tuple[bytes, int]:
+    start = at + width
+    end = start + int.from_bytes(encoded[at:start], "big")
+    if end > len(encoded):
+        raise Damaged("its envelope is shorter than what is in it")
+    return encoded[start:end], end
+
+
+def associated(envelope: bytes, key: bytes | None) -> bytes:
+    """Return the associated data of a value: its envelope and its record's key."""
+    return envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))

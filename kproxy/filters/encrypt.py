@@ -1,0 +1,391 @@
+"""Encrypt: brokers get and keep encrypted values; consumers that fetch through kproxy get plain ones.
+
+The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
+topics by their ids). A partition whose topic no rule names is not looked into.
+
+    Produce   each batch of a topic with a rule is encrypted with the data key of its topic; without one, its partition is refused
+    Fetch     each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
+from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, WritingKey
+from kproxy.encryption.services import KeySettings, key_service
+from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
+from kproxy.filters.contract import (
+    ConnectionFacts,
+    Direction,
+    Filter,
+    Forward,
+    Replace,
+    Request,
+    RequestFacts,
+    Response,
+    Verdict,
+)
+from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
+from kproxy.filters.fetching import (
+    PATIENCE_S,
+    Changed,
+    Withheld,
+    at_once,
+    change_fetched,
+    give,
+    in_turns,
+    topic_name,
+    withhold_unknown,
+)
+from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
+from kproxy.options import OptionMistakes, Options, Seconds, text
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.records import Batch, read_batches
+from kproxy.protocol.records.editing import TooLarge
+
+LOOK_S = 0.01  # between two looks whether the key service has answered
+MOST_LOGGED = 1_000
+MOST_KEY_NAME = 255
+AWAY = "the key service has not answered in time"
+# Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
+FETCH_ERRORS = {
+    "key service away": ErrorCode.KAFKA_STORAGE_ERROR,
+    "key refused": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
+
+
+class EncryptRule(Options, frozen=True):
+    """How the values of some topics are encrypted."""
+
+    topics: Annotated[Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')]
+    key: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MOST_KEY_NAME)],
+        text('Name of the key of the key service; {topic} is replaced ("kek-{topic}").'),
+    ]
+    writes: Annotated[
+        Literal["encrypted", "plain"],
+        text("plain: values are no longer encrypted, and those that are already encrypted are still decrypted."),
+    ] = "encrypted"
+    plain: Annotated[
+        Policy,
+        text(
+            "What becomes of values that are not encrypted when they are fetched. pass: they are given out. fail: the client "
+            "gets an error. skip: they are left out, counted."
+        ),
+    ] = "pass"
+    unreadable: Annotated[
+        Policy,
+        text(
+            "The same for encrypted values that cannot be decrypted: damaged, of another topic, or their key was destroyed or "
+            "refused. pass: they are given out encrypted. While the key service is away, clients get an error in any case."
+        ),
+    ] = "fail"
+    written_to: Annotated[
+        tuple[str, ...],
+        text("Other topics, by name, whose encrypted records are copied to these without kproxy, as mirrors do."),
+    ] = ()
+
+
+class EncryptOptions(Options, frozen=True):
+    """Options of encrypt."""
+
+    keys: Annotated[KeySettings, text("The key service that wraps data keys.")]
+    rules: Annotated[
+        Annotated[tuple[EncryptRule, ...], Meta(min_length=1)],
+        text("The first rule that names a topic applies to it; other topics are not looked at."),
+    ]
+    wait: Annotated[Seconds, text("How long a request or response waits for the key service.")] = 2.0
+    data_key_records: Annotated[
+        int, Meta(ge=1, le=MOST_RECORDS), text("Records after which a topic gets another data key, in each worker.")
+    ] = DataKeyLimits.records
+    data_key_age: Annotated[
+        Seconds,
+        text("Age at which a topic gets another data key, and at which one that is read with is unwrapped again."),
+    ] = DataKeyLimits.age_s
+    while_away: Annotated[
+        Seconds, text("How much longer data keys are used while the key service is away; then nothing is written.")
+    ] = DataKeyLimits.away_s
+
+    def __post_init__(self) -> None:
+        problems = []
+        for number, rule in enumerate(self.rules):
+            try:
+                rule.key.format(topic="")
+            except (KeyError, IndexError, ValueError):
+                problems.append((f"rules[{number}].key", "only {topic} is replaced in the name of a key"))
+        if problems:
+            raise OptionMistakes(problems)
+
+
+@dataclass(slots=True)
+class Job:
+    """A partition of a Produce request whose records are encrypted."""
+
+    topic: Any
+    partition: Any
+    name: str | None  # of its topic; None: not known
+    rule: EncryptRule
+    key: WritingKey | None = None
+    records: bytes = b""  # when they are encrypted
+    refused: tuple[int, str] | None = None
+
+
+class Encrypt(Filter):
+    """Encrypt record values on their way to brokers, and decrypt them on their way to consumers.
+
+    Values of topics with a rule are encrypted with AES-256-GCM; each record carries its data key, wrapped by the key that the
+    rule names. Keys and headers of records stay plain. Null values (tombstones), control records, offsets, timestamps and
+    producer ids stay as they are, so compaction, transactions and idempotent producers work on. Plain and encrypted
+    records may be in one topic. A record grows by 36 bytes, the names of the topic and of the key, and the wrapped
+    data key: message.max.bytes of the broker has to leave room for that.
+
+    Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
+    service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. A producer that waits for no
+    response (acks=0) hears nothing, and its records are lost. A topic id (Produce from version 13 on) whose name no Metadata
+    response has said yet is refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata.
+
+    A consumer gets KAFKA_STORAGE_ERROR and tries again while the key service is away, TOPIC_AUTHORIZATION_FAILED for a key that
+    is refused, and CORRUPT_MESSAGE for all else that cannot be decrypted: the log says the offset and why. Records of the
+    formats 0 and 1 cannot be skipped: there, skip is as fail. A response has to fit into half of limits.held_frame_size, as
+    with mask.
+
+    List it after all filters that read or change records: headers, mask, validate, deny by record.
+    """
+
+    name = "encrypt"
+    requests = (ApiKey.PRODUCE,)
+    responses = answers = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
+    names_topics = True
+    required = True
+    timeout = PATIENCE_S
+    Options = EncryptOptions
+
+    def __init__(self, options: EncryptOptions) -> None:
+        self.options = options
+        self._rules: dict[str, EncryptRule | None] = {}
+        self._logged: set[tuple[str, str, str]] = set()
+        self._keys: DataKeys
+
+    def on_start(self) -> None:
+        """Open the key service. Raises UsageError."""
+        options = self.options
+        limits = DataKeyLimits(options.data_key_records, options.data_key_age, options.while_away)
+        self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
+
+    def on_stop(self) -> None:
+        """Forget the data keys."""
+        self._keys.close()
+
+    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
+        """Return whether it is a request, a response with records, or one to which refused partitions are added."""
+        is_produce = request.api_key == ApiKey.PRODUCE
+        return direction == Direction.REQUEST or not is_produce or self.name in request.kept
+
+    def _rule_of(self, topic: str) -> EncryptRule | None:
+        if topic not in self._rules:
+            if len(self._rules) > 10_000:
+                self._rules.clear()
+            rules = (rule for rule in self.options.rules if any(fnmatchcase(topic, one) for one in rule.topics))
+            self._rules[topic] = next(rules, None)
+        return self._rules[topic]
+
+    # Produce
+
+    def on_request(self, request: Request) -> Verdict | Any:
+        """Encrypt the records of topics with rules."""
+        jobs = list(self._jobs(request.message))
+        if not jobs:
+            return Forward()
+        if not self._have_keys(jobs) or take_long([job.partition.records for job in jobs]):
+            return self._encrypt_later(request, jobs)
+        for job in jobs:
+            _encrypt(job)
+        return self._verdict(request, jobs)
+
+    async def _encrypt_later(self, request: Request, jobs: list[Job]) -> Verdict:
+        """Wait for the key service, and encrypt in a thread, while other connections go on."""
+        until = self.runtime.monotonic() + self.options.wait
+        while not self._have_keys(jobs):
+            if self.runtime.monotonic() >= until:
+                for job in jobs:
+                    if job.key is None and job.refused is None:
+                        job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, AWAY
+                break
+            await self.runtime.sleep(LOOK_S)
+        for job in jobs:
+            await self.runtime.in_thread(partial(_encrypt, job))
+        return self._verdict(request, jobs)
+
+    def _jobs(self, message: Any) -> Iterator[Job]:
+        for topic in message.topic_data:
+            name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
+            rule = self.options.rules[0] if name is None else self._rule_of(name)
+            if rule is None or (rule.writes == "plain" and name is not None):
+                continue
+            yield from (Job(topic, one, name, rule) for one in topic.partition_data if one.records)
+
+    def _have_keys(self, jobs: list[Job]) -> bool:
+        """Find the data keys of partitions; return False while the key service is asked for some. All are asked for at once."""
+        return sum(self._has_key(job) for job in jobs) == len(jobs)
+
+    def _has_key(self, job: Job) -> bool:
+        """Find the data key of a partition; return False while the key service is asked for it."""
+        if job.key is not None or job.refused is not None:
+            return True
+        if job.name is None:
+            job.refused = ErrorCode.UNKNOWN_TOPIC_ID, "the name of the topic is not known yet"
+            return True
+        try:
+            job.key = self._keys.for_writing(job.name, job.rule.key.format(topic=job.name))
+        except KeyNotYet:
+            return False
+        except KeyServiceError as error:
+            is_away = isinstance(error, KeyServiceAway)
+            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS if is_away else ErrorCode.POLICY_VIOLATION, str(error)
+        return True
+
+    def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
+        refused = []
+        for job in jobs:
+            if job.refused is None:
+                job.partition.records = job.records
+            else:
+                error, why = job.refused
+                refused.append(RefusedPartition(job.topic, job.partition, error, why))
+                place = f"topic {job.name}, partition {job.partition.index}, client {request.client_id}"
+                self._note("refused", ErrorCode(error).name, f"{why}: {place}", job.name or "")
+        return refuse_partitions(request, refused, self.name) if refused else Replace(request.message)
+
+    # Fetch
+
+    def on_response(self, response: Response) -> Verdict | Any:
+        """Decrypt the records of topics with rules; add the partitions that were refused to a response to Produce."""
+        if response.request.api_key == ApiKey.PRODUCE:
+            return add_refused(response, self.name)
+        withheld = withhold_unknown(response.message, self.topic_names)
+        readings = list(self._readings(response.message))
+        if take_long([reading.partition.records for reading in readings]):
+            return self._decrypt_later(response, readings, withheld)
+        for number, reading in enumerate(readings):
+            try:
+                withheld |= reading.give(response, at_once(reading.steps(response)))
+            except KeyNotYet:
+                return self._decrypt_later(response, readings[number:], withheld)
+        return Replace(response.message) if withheld else Forward()
+
+    async def _decrypt_later(self, response: Response, readings: list["Reading"], changed: bool) -> Verdict:
+        """Wait for the key service, and decrypt in a thread, in turns with other responses."""
+        until = self.runtime.monotonic() + self.options.wait
+        for reading in readings:
+            while True:
+                try:
+                    made = await in_turns(reading.steps(response), self.runtime.in_thread)
+                    break
+                except KeyNotYet:
+                    if self.runtime.monotonic() >= until:
+                        made = reading.withhold(CannotDecrypt("key service away", AWAY))
+                        break
+                    await self.runtime.sleep(LOOK_S)
+            changed |= reading.give(response, made)
+        return Replace(response.message) if changed else Forward()
+
+    def _readings(self, message: Any) -> Iterator["Reading"]:
+        for topic in message.responses:
+            name = topic_name(topic, self.topic_names)
+            rule = None if name is None else self._rule_of(name)
+            if name is not None and rule is not None:
+                for one in topic.partitions:
+                    if one.records:
+                        yield Reading(self, name, one, rule)
+
+    def reader(self, topic: str, rule: EncryptRule) -> ValueReader:
+        """Return what decrypts the values of a topic."""
+        return ValueReader(self._keys, {topic, *rule.written_to}, accepts_plain=rule.plain == "pass")
+
+    def _note(self, event: str, kind: str, sentence: str, topic: str, count: int = 1) -> None:
+        """Count what happened, and log the first of its kind and topic."""
+        self.runtime.shared_count(self.name, event, kind).add(count)
+        if (event, kind, topic) not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add((event, kind, topic))
+            self.runtime.warn(f"encrypt: {event} ({kind})", sentence)
+
+    def note_value(self, error: CannotDecrypt, event: str, topic: str, partition: int) -> None:
+        """Count a value that could not be decrypted, and log the first."""
+        place = f"topic {topic}, partition {partition}"
+        at = "" if error.offset is None else f", offset {error.offset}"
+        self._note(event, error.kind, f"{error}: {place}{at}", topic)
+
+    def note_batch(self, reason: str, topic: str, partition: int) -> None:
+        """Count a batch that could not be read."""
+        self._note("withheld", reason, f"a batch {reason}: topic {topic}, partition {partition}", topic)
+
+
+class Reading:
+    """A partition of a response whose records are decrypted."""
+
+    def __init__(self, filter_: Encrypt, topic: str, partition: Any, rule: EncryptRule) -> None:
+        self.partition = partition
+        self._filter = filter_
+        self._topic = topic
+        self._rule = rule
+        self._reports: list[tuple[CannotDecrypt, str]] = []
+
+    def steps(self, response: Response) -> Any:
+        """Decrypt its batches, some at a time. Raises KeyNotYet, and is to be called again then."""
+        self._reports.clear()
+        reader = self._filter.reader(self._topic, self._rule)
+        return change_fetched(
+            self.partition.records, response.request, partial(self._decrypt, reader), lambda withheld: None
+        )
+
+    def _decrypt(self, reader: ValueReader, batch: Batch) -> bytes | Withheld:
+        rule = self._rule
+        try:
+            plain = decrypt_batch(batch, reader, rule.plain, rule.unreadable, self._report)
+        except TooLarge:
+            return Withheld(TOO_LARGE)
+        except CannotDecrypt as error:
+            self._reports.append((error, "failed"))
+            return Withheld(error.kind, FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
+        return Withheld(UNREADABLE) if plain is None else plain
+
+    def _report(self, error: CannotDecrypt, policy: Policy) -> None:
+        self._reports.append((error, "skipped" if policy == "skip" else "passed"))
+
+    def withhold(self, error: CannotDecrypt) -> Changed:
+        """Return what its client gets in place of its records."""
+        self._reports = [(error, "failed")]
+        return Changed(b"", error=FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
+
+    def give(self, response: Response, changed: Changed) -> bool:
+        """Put the records into the response; return whether it differs now. Log and count what could not be decrypted."""
+        for error, event in self._reports:
+            self._filter.note_value(error, event, self._topic, self.partition.partition_index)
+        return give(response, self.partition, changed)
+
+
+def _encrypt(job: Job) -> None:
+    """Encrypt the records of a partition."""
+    if job.key is None:
+        return
+    batches = read_batches(job.partition.records)
+    encrypted = []
+    for batch in batches:
+        try:
+            made = encrypt_batch(batch, job.key)
+        except TooLarge:
+            job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
+            return
+        if made is None:
+            break
+        encrypted.append(made)
+    if batches.tail is not None or len(encrypted) < len(batches):
+        job.refused = ErrorCode.CORRUPT_MESSAGE, f"the records {UNREADABLE}"
+        return
+    job.records = b"".join(encrypted)

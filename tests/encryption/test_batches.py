@@ -1,0 +1,150 @@
+"""Batches are encrypted as a second implementation of the format reads and writes them."""
+
+import itertools
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
+from kproxy.encryption.data_keys import DataKeys, WritingKey
+from kproxy.encryption.services.contract import DataKey
+from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.support.encryption import GivenKeys, decrypted, encrypted, parts_of
+
+VALUES = [b"", b"canary", None, b"x" * 3000]
+KEYS = [None, b"", b"k", b"long key" * 40]
+
+
+class KnownKeys(DataKeys):
+    """Data keys that are there without waiting."""
+
+    def __init__(self, service: GivenKeys) -> None:
+        super().__init__(service)
+        self._given = service
+
+    def for_reading(self, envelope: Any) -> Any:
+        return AESGCM(self._given.unwrap(envelope.key_name, envelope.wrapped))
+
+
+def field(records: list[Record], **batch: Any) -> bytes:
+    return write_batches([RecordBatch(records, **batch)])
+
+
+def reading(service: GivenKeys, topic: str = "orders", **options: Any) -> ValueReader:
+    return ValueReader(KnownKeys(service), {topic}, **options)
+
+
+def opened(data: bytes, reader: ValueReader, plain: Policy = "pass", unreadable: Policy = "fail") -> Any:
+    """The records in *data* after decryption, as they are in one batch, and what was reported."""
+    reports: list[tuple[str, int | None, Policy]] = []
+
+    def report(error: CannotDecrypt, policy: Policy) -> None:
+        reports.append((error.kind, error.offset, policy))
+
+    made = [decrypt_batch(batch, reader, plain, unreadable, report) for batch in read_batches(data)]
+    batches = read_records(b"".join(one for one in made if one is not None))
+    assert None not in made
+    batches[0].records = [record for batch in batches for record in batch.records]
+    return batches[0], reports
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_another_implementation_reads_what_was_written_and_writes_what_is_read(magic: int, codec: Codec) -> None:
+    if codec == Codec.ZSTD and magic < 2:
+        return
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    before = [Record(offset=at, timestamp=at, key=KEYS[at], value=VALUES[at]) for at in range(4)]
+    producer = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 40, "attributes": 0x10} if magic == 2 else {}
+    plain = field(before, magic=magic, codec=codec, **producer)
+    key = WritingKey("kek", "orders", made)
+    stored = b"".join(encrypt_batch(batch, key) or b"" for batch in read_batches(plain))
+    headers = [(one.producer, one.attributes, one.base_timestamp, one.max_timestamp) for one in read_batches(plain)]
+    assert [
+        (one.producer, one.attributes, one.base_timestamp, one.max_timestamp) for one in read_batches(stored)
+    ] == headers
+    assert all(batch.crc_valid for batch in read_batches(stored))
+    written = [record for batch in read_records(stored) for record in batch.records]
+    assert b"canary" not in b"".join(record.value or b"" for record in written)
+    assert [None if r.value is None else decrypted(r.value, made.plain, r.key) for r in written] == VALUES
+    assert [r.key for r in written] == KEYS
+    read, reports = opened(stored, reading(service))
+    assert [(r.offset, r.value) for r in read.records] == list(enumerate(VALUES))
+    assert reports == []
+
+    about = {"name": "kek", "topic": "orders"}
+    for at, record in enumerate(written):
+        if record.value is not None:
+            record.value = encrypted(b"by hand", made, key=record.key, nonce=at.to_bytes(12, "big"), **about)
+    read, _ = opened(field(written, magic=magic, codec=codec), reading(service))
+    assert [r.value for r in read.records] == [b"by hand", b"by hand", None, b"by hand"]
+
+
+def test_every_bit_that_is_flipped_is_an_error_with_its_offset_and_never_plain_text() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    whole = encrypted(b"canary", made, key=b"k", name="kek", topic="orders", nonce=bytes(12))
+    good = Record(offset=4, timestamp=1, key=b"k", value=whole)
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        reader = reading(service, accepts_plain=False)
+        with pytest.raises(CannotDecrypt) as error:
+            opened(field([good, Record(offset=5, timestamp=1, key=b"k", value=bytes(flipped))]), reader, "fail")
+        assert error.value.offset == 5
+        assert "canary" not in str(error.value)
+    moved = [Record(offset=5, timestamp=1, key=key, value=whole) for key in (b"K", None, b"")]
+    for record in moved:  # to another record key
+        with pytest.raises(CannotDecrypt, match="its record key was changed"):
+            opened(field([record]), reading(service))
+    with pytest.raises(CannotDecrypt, match="written to the topic 'orders'"):
+        opened(field([good]), reading(service, "bills"))
+    for size in range(4, len(whole)):
+        with pytest.raises(CannotDecrypt):
+            opened(field([Record(offset=5, timestamp=1, key=b"k", value=whole[:size])]), reading(service))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_policy_says_what_becomes_of_values_that_cannot_be_decrypted(codec: Codec) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    whole = encrypted(b"good", made, key=None, name="kek", topic="orders", nonce=bytes(12))
+    values = [whole, whole[:-1] + b"\0\0", b"plain", None, whole]
+    data = field([Record(offset=at, timestamp=0, value=value) for at, value in enumerate(values)], codec=codec)
+    read, reports = opened(data, reading(service), unreadable="skip")
+    assert [(r.offset, r.value) for r in read.records] == [(0, b"good"), (2, b"plain"), (3, None), (4, b"good")]
+    assert reports == [("damaged", 1, "skip")]
+    assert read.last_offset == 4
+    read, reports = opened(data, reading(service), unreadable="pass")
+    assert [r.value for r in read.records] == [b"good", values[1], b"plain", None, b"good"]
+    read, reports = opened(data, reading(service, accepts_plain=False), plain="skip", unreadable="skip")
+    assert [r.offset for r in read.records] == [0, 3, 4]
+    assert reports == [("damaged", 1, "skip"), ("plain", 2, "skip")]
+    read, _ = opened(field([Record(offset=7, timestamp=0, value=b"p")]), reading(service, accepts_plain=False), "skip")
+    assert (read.records, read.last_offset) == ([], 7)
+    old = field([Record(offset=0, value=values[1])], magic=1)
+    with pytest.raises(CannotDecrypt):  # the consumer would fetch the same offset for ever
+        opened(old, reading(service), unreadable="skip")
+
+
+def test_no_nonce_is_used_twice_by_workers_and_restarts() -> None:
+    used: dict[tuple[bytes, bytes], int] = {}
+    service = GivenKeys()
+    plain = field([Record(offset=at, timestamp=0, value=b"v") for at in range(500)])
+    (batch,) = read_batches(plain)
+    for _, _ in itertools.product(range(4), range(3)):  # workers, starts
+        key = WritingKey("kek", "orders", service.new_data_key("kek"))
+        for _ in range(4):
+            stored = encrypt_batch(batch, key)
+            assert stored is not None
+            for record in read_records(stored)[0].records:
+                assert record.value is not None
+                parts = parts_of(record.value)
+                used[parts["wrapped"], parts["nonce"]] = used.get((parts["wrapped"], parts["nonce"]), 0) + 1
+    assert len(used) == 4 * 3 * 4 * 500
+    copies = [WritingKey("kek", "orders", DataKey(bytes(32), b"w")) for _ in range(2)]  # memory of a process, copied
+    nonces = {parts_of(copy.sealing(1, 1)(None, b"v"))["nonce"] for copy in copies}
+    assert len(nonces) == 2

@@ -1,0 +1,260 @@
+"""Values encrypted on their way to brokers, and decrypted on their way back, by frames of clients and brokers."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from kproxy.encryption.services import loading
+from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, Outcome, RequestFacts, Send
+from kproxy.filters.loading import load_filter
+from kproxy.protocol import message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.records import Codec, Record, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.support.encryption import GivenKeys, GivenService, decrypted, parts_of
+from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
+
+VALUES = [b"a canary", None, b""]
+RULES = [{"topics": ["orders*"], "key": "kek-{topic}"}]
+
+
+class WaitingRuntime(CallingRuntime):
+    """A CallingRuntime in which threads go on while a filter waits."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        time.sleep(0.0005)
+
+
+class Bench:
+    """The filter in a chain, in front of a broker of which only the stored records matter."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+        self.service = GivenService.keys = GivenKeys()
+        self.runtime = WaitingRuntime()
+        options = {"keys": {"use": "given"}, "rules": RULES, **options}
+        self.chain = Chain([load_filter("encrypt", options)], runtime=self.runtime)
+        self.at = connection()
+
+    def produce(self, *topics: str, records: bytes | None = None, version: int = 9, acks: int = -1) -> Outcome:
+        field = stored(VALUES) if records is None else records
+        data = [part("ProduceRequest", "PartitionProduceData", index=3, records=field)]
+        named = [part("ProduceRequest", "TopicProduceData", name=topic, partition_data=data) for topic in topics]
+        self.frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=acks, topic_data=named))
+        return settled(self.chain.on_request(self.at, self.frame))
+
+    def written(self, topic: str = "orders") -> bytes:
+        """The records that a broker gets."""
+        outcome = self.produce(topic)
+        assert isinstance(outcome, Send)
+        return records_in(outcome.frame)
+
+    def fetch(self, records: bytes, topic: str = "orders", version: int = 12) -> Any:
+        """The partition that a consumer gets."""
+        partition = part("FetchResponse", "PartitionData", partition_index=3, high_watermark=9, records=records)
+        name = {"topic": topic} if version < 13 else {"topic_id": topic}
+        told = part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **name)
+        body = message("FetchResponse").encode(version, make("FetchResponse", responses=[told]))
+        self.frame = response_frame(1, version, body)
+        outcome = settled(self.chain.on_response(self.at, RequestFacts(1, version, 7), self.frame))
+        assert isinstance(outcome, Send)
+        self.given = outcome.frame
+        answer: Any = message("FetchResponse").decode(version, outcome.frame, 9 if version >= 12 else 8)
+        return answer.responses[0].partitions[0]
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        return {(event, name): count.value for (_, event, name), count in self.runtime.counts.items()}
+
+
+def stored(values: list[bytes | None], **batch: Any) -> bytes:
+    records = [Record(offset=at, timestamp=at, key=b"k", value=value) for at, value in enumerate(values)]
+    return write_batches([RecordBatch(records, **batch)])
+
+
+def values_in(records: bytes) -> list[bytes | None]:
+    return [record.value for batch in read_records(records) for record in batch.records]
+
+
+def records_in(frame: bytes) -> bytes:
+    sent: Any = message("ProduceRequest").decode(9, frame, frame.index(b"app") + 4)
+    records: bytes = sent.topic_data[0].partition_data[0].records
+    return records
+
+
+def errors_in(outcome: Outcome) -> dict[str, tuple[int, str | None]]:
+    assert isinstance(outcome, Answer | Send)
+    answer: Any = message("ProduceResponse").decode(9, outcome.frame, 9)
+    return {
+        topic.name: (partition.error_code, partition.error_message)
+        for topic in answer.responses
+        for partition in topic.partition_responses
+    }
+
+
+def test_the_broker_gets_encrypted_values_and_consumers_get_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    written = bench.written()
+    assert b"canary" not in written
+    (data_key,) = bench.service.plain.values()
+    first, none, last = values_in(written)
+    assert (decrypted(first or b"", data_key, b"k"), none, decrypted(last or b"", data_key, b"k")) == tuple(VALUES)
+    assert parts_of(first or b"")["key"] == "kek-orders"
+    for version in (4, 12):
+        assert values_in(bench.fetch(written, version=version).records) == VALUES
+    assert bench.service.calls == [("new", "kek-orders")]
+    assert bench.counted() == {}
+
+
+def test_topics_that_no_rule_names_leave_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    outcome = bench.produce("bills")
+    assert isinstance(outcome, Send)
+    assert outcome.frame is bench.frame
+    written = bench.written()
+    bench.fetch(written, "bills")
+    assert bench.given is bench.frame
+    assert values_in(bench.fetch(stored(VALUES)).records) == VALUES  # plain records of an encrypted topic
+    assert bench.given is bench.frame
+
+
+def test_another_worker_has_the_data_key_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = (writer := Bench(monkeypatch)).written()
+    reader = Bench(monkeypatch)
+    reader.service.plain.update(writer.service.plain)
+    for _ in range(3):
+        assert values_in(reader.fetch(written).records) == VALUES
+    assert reader.service.calls == [("unwrap", "kek-orders")]
+
+
+@pytest.mark.parametrize(
+    ("error", "produced", "fetched", "kind"),
+    [
+        (
+            KeyServiceAway("it is slow"),
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "key service away",
+        ),
+        (KeyServiceError("odd"), ErrorCode.POLICY_VIOLATION, ErrorCode.CORRUPT_MESSAGE, "damaged"),
+        (KeyRefused("no right"), ErrorCode.POLICY_VIOLATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "key refused"),
+        (KeyDestroyed("it is gone"), ErrorCode.POLICY_VIOLATION, ErrorCode.CORRUPT_MESSAGE, "key destroyed"),
+    ],
+)
+def test_without_the_key_nothing_is_written_and_nothing_read(
+    monkeypatch: pytest.MonkeyPatch, error: KeyServiceError, produced: int, fetched: int, kind: str
+) -> None:
+    written = Bench(monkeypatch).written()
+    bench = Bench(monkeypatch)
+    bench.service.error = error
+    assert errors_in(bench.produce("orders")) == {"orders": (produced, str(error))}
+    partition = bench.fetch(written)
+    assert (partition.error_code, partition.records) == (fetched, b"")
+    assert bench.counted() == {("refused", ErrorCode(produced).name): 1, ("failed", kind): 1}
+    assert any("takes the key 'kek-orders'" in reason and "offset 0" in reason for _, reason in bench.runtime.warnings)
+    outcome = bench.produce("bills", "orders")  # the other partition goes on
+    assert isinstance(outcome, Send)
+    assert b"canary" in outcome.frame
+    done = part("ProduceResponse", "PartitionProduceResponse", index=3, base_offset=41)
+    topic = part("ProduceResponse", "TopicProduceResponse", name="bills", partition_responses=[done])
+    body = message("ProduceResponse").encode(9, make("ProduceResponse", responses=[topic]))
+    assert outcome.request is not None
+    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, 9, body)))
+    assert errors_in(answered) == {"bills": (0, None), "orders": (produced, str(error))}
+
+
+def test_a_key_service_that_does_not_answer_holds_a_request_no_longer_than_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, wait=0.2)
+    over = threading.Event()
+    monkeypatch.setattr(bench.service, "new_data_key", lambda name: over.wait())
+    before = bench.runtime.at
+    assert errors_in(bench.produce("orders"))["orders"][0] == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert 0.2 <= bench.runtime.at - before < 0.25
+    over.set()
+
+
+def test_a_damaged_value_stops_its_partition_behind_the_batches_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    written = bench.written()
+    (batch,) = read_records(written)
+    batch.base_offset, batch.last_offset = 3, None
+    for record in batch.records:
+        record.offset += 3
+    batch.records[0].value = (batch.records[0].value or b"")[:-1] + b"\0"
+    damaged = write_batches([batch])
+    partition = bench.fetch(written + damaged)
+    assert (partition.error_code, values_in(partition.records)) == (0, VALUES)
+    partition = bench.fetch(damaged)
+    assert (partition.error_code, partition.records) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    assert bench.counted() == {("failed", "damaged"): 2}
+    assert "partition 3, offset 3" in bench.runtime.warnings[0][1]
+
+    lenient = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip", "plain": "skip"}])
+    lenient.service.plain.update(bench.service.plain)
+    assert values_in(lenient.fetch(written + damaged + stored([b"plain", None])).records) == [*VALUES, None, b"", None]
+    assert lenient.counted() == {("skipped", "damaged"): 1, ("skipped", "plain"): 1}
+
+
+def test_a_topic_whose_rule_says_plain_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = (writer := Bench(monkeypatch)).written()
+    bench = Bench(monkeypatch, rules=[{**RULES[0], "writes": "plain"}])
+    bench.service.plain.update(writer.service.plain)
+    assert isinstance(outcome := bench.produce("orders"), Send)
+    assert outcome.frame is bench.frame
+    assert values_in(bench.fetch(written + stored([b"new"])).records) == [*VALUES, b"new"]
+
+
+def test_mirrored_records_are_read_where_a_rule_names_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"topics": ["us.orders"], "key": "x", "written_to": ["orders"]}
+    bench = Bench(monkeypatch, rules=[rule, *RULES, {"topics": ["eu.orders"], "key": "x"}])
+    written = bench.written()
+    assert values_in(bench.fetch(written, "us.orders").records) == VALUES
+    assert bench.fetch(written, "eu.orders").error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    whole = stored(VALUES)
+    for records in (whole[:-1], whole[:-1] + b"\x7f", whole + b"rest"):
+        assert errors_in(bench.produce("orders", records=records))["orders"][0] == ErrorCode.CORRUPT_MESSAGE
+    partition = bench.fetch(bench.written(), "AAAAAAAAAAAAAAAAAAAAAg", 13)
+    assert (partition.error_code, partition.records) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
+
+
+def test_large_records_are_changed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    large: list[bytes | None] = [bytes([at]) * 50_000 for at in range(8)]
+    for codec in (Codec.NONE, Codec.ZSTD):
+        outcome = bench.produce("orders", records=stored(large, codec=codec))
+        assert isinstance(outcome, Send)
+        assert values_in(bench.fetch(records_in(outcome.frame)).records) == large
+
+
+def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Bench(monkeypatch).written()
+    bench = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}])
+    bench.service.error = KeyServiceAway("it is slow")
+    assert bench.fetch(written).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.service.error = KeyServiceAway("it is slow")
+    outcome = bench.produce("orders", acks=0)
+    assert isinstance(outcome, Answer | Close)
+    assert not getattr(outcome, "frame", b"")
+
+
+def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} is replaced"):
+        load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
+    with pytest.raises(UsageError, match="there is no key service"):
+        load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})
