@@ -11,7 +11,7 @@ kproxy/proxy/client_logins.py, which reads frames from a client, gives them to C
     users.py        the users file: who may log in with PLAIN and SCRAM
     kerberos.py     GSSAPI: tickets of Kerberos; kerberos_names.py: the names of its principals
     certificates.py names of clients by their TLS certificates
-    budgets.py      how many failed logins an address and a user may have
+    budgets.py      how many failed logins an address and a user may have, in all workers
     own_logins.py   OwnLogins: the filter that offers kproxy's SASL in ApiVersions, and hides the broker's users
 
 States of a client (State), as in Kafka's SaslServerAuthenticator. Until it is authenticated, its link is not connected to any

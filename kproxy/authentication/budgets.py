@@ -3,82 +3,67 @@
 Each has a number of failures to begin with, and gets one back every second. An address without any left is refused before its
 token is read. A user without any left is refused at addresses from which the user has not logged in before, so that guessing its
 password elsewhere cannot keep the user out. What is refused for want of a budget counts as no failure, so that a client comes in
-soon after its password was corrected. Each worker has budgets of its own.
+soon after its password was corrected. All workers share them, beyond a reload.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from hashlib import blake2b
 
 from kproxy.authentication.mechanisms import LoginFailed
+from kproxy.filters.contract import SharedSet, SharedTimes
 
 GIVEN_BACK_S = 1.0  # seconds until a failure is given back
-MOST_KEPT = 65_536  # addresses, users, and pairs of both; then those that were used the longest time ago are forgotten
 SAID = "Authentication failed: too many failed logins"
-Key = TypeVar("Key")
-
-
-class Budget(Generic[Key]):
-    """Failures that are left, by key.
-
-    Args:
-        size: at most, and at first; 0: no limit.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._spent: OrderedDict[Key, tuple[float, float]] = OrderedDict()  # failures, at
-
-    def is_left(self, key: Key, now: float) -> bool:
-        """Return whether one more failure is allowed."""
-        return self._size == 0 or self._spent_by(key, now) <= self._size - 1
-
-    def spend(self, key: Key, now: float) -> None:
-        """Count a failure."""
-        self._spent[key] = self._spent_by(key, now) + 1, now
-        self._spent.move_to_end(key)
-        if len(self._spent) > MOST_KEPT:
-            self._spent.popitem(last=False)
-
-    def _spent_by(self, key: Key, now: float) -> float:
-        spent, at = self._spent.get(key, (0.0, now))
-        return max(0.0, spent - (now - at) / GIVEN_BACK_S)
+ADDRESS, USER = "address ", "user "
 
 
 class Budgets:
-    """The budgets of one virtual cluster in one worker.
+    """The budgets of one virtual cluster.
 
     Args:
         of_address, of_user: failures of each; 0: no limit.
         clock: seconds, monotonic.
+        times: when all failures of an address or a user are given back.
+        known: digests of an address and a user that has logged in from there.
     """
 
-    def __init__(self, of_address: int, of_user: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, of_address: int, of_user: int, clock: Callable[[], float], times: SharedTimes, known: SharedSet
+    ) -> None:
+        self._of_address = of_address
+        self._of_user = of_user
         self._clock = clock
-        self._addresses: Budget[str] = Budget(of_address)
-        self._users: Budget[str] = Budget(of_user)
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()  # address, user: has logged in
+        self._times = times
+        self._known = known
 
     def admit_address(self, address: str) -> None:
         """Raise LoginFailed if the address has no failure left."""
-        if not self._addresses.is_left(address, self._clock()):
+        if not self._is_left(ADDRESS + address, self._of_address):
             raise LoginFailed("too many failed logins from this address", SAID)
 
     def admit_user(self, address: str, user: str) -> None:
         """Raise LoginFailed if the user has no failure left, and is not known at the address."""
-        if (address, user) not in self._known and not self._users.is_left(user, self._clock()):
+        if _digest(address, user) not in self._known and not self._is_left(USER + user, self._of_user):
             raise LoginFailed("too many failed logins of this user", SAID, user)
 
     def note_failure(self, address: str, failure: LoginFailed) -> None:
         """Count a failure, unless it is one of the above."""
         if failure.said != SAID:
             now = self._clock()
-            self._addresses.spend(address, now)
+            self._times.move_on(ADDRESS + address, GIVEN_BACK_S, now)
             if failure.user:
-                self._users.spend(failure.user, now)
+                self._times.move_on(USER + failure.user, GIVEN_BACK_S, now)
 
     def note_success(self, address: str, user: str) -> None:
-        self._known[address, user] = None
-        self._known.move_to_end((address, user))
-        if len(self._known) > MOST_KEPT:
-            self._known.popitem(last=False)
+        """Remember that the user logs in from the address."""
+        self._known.add(_digest(address, user))
+
+    def _is_left(self, name: str, size: int) -> bool:
+        """Return whether one more failure is allowed."""
+        now = self._clock()
+        return size == 0 or self._times.move_on(name, 0, now) - now <= (size - 1) * GIVEN_BACK_S
+
+
+def _digest(address: str, user: str) -> str:
+    """Return a short text for both: names may be longer than what can be shared."""
+    return blake2b(f"{address}\0{user}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -128,7 +128,7 @@ class Authentication(Struct, frozen=True):
     failures_per_address: Annotated[
         Count,
         text(
-            "Failed logins of an IP address; one is given back every second, in each worker. Then its logins are refused unread. "
+            "Failed logins of an IP address; one is given back every second. Then its logins are refused unread. "
             "0: no limit, where clients come through a load balancer without proxy_protocol."
         ),
     ] = 50

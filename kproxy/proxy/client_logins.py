@@ -31,7 +31,7 @@ from kproxy.authentication.states import ClientLogin, Mechanisms, State, without
 from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
 from kproxy.config import Authentication, Cluster, Tokens
-from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Runtime, Send
 from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey, Direction, RequestHeader
@@ -125,6 +125,7 @@ class ClientLogins:
         unauthenticated_frame_size: limits.unauthenticated_frame_size.
         counters: of the worker.
         ask_versions: asks a broker for its versions; target None: any bootstrap broker.
+        runtime: what the filters of all workers share.
         narrow: runs a response through the filters.
         note_login: tells the filters that a client logs in, or is accepted.
     """
@@ -135,6 +136,7 @@ class ClientLogins:
         unauthenticated_frame_size: int,
         counters: Counters,
         ask_versions: AskVersions,
+        runtime: Runtime,
         narrow: Narrow,
         note_login: NoteLogin,
     ) -> None:
@@ -149,7 +151,13 @@ class ClientLogins:
         self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
         settings = self._settings
-        self._budgets = Budgets(settings.failures_per_address, settings.failures_per_user, time.monotonic)
+        self._budgets = Budgets(
+            settings.failures_per_address,
+            settings.failures_per_user,
+            time.monotonic,
+            runtime.shared_times("authentication"),
+            runtime.shared_set("authentication.known"),
+        )
         self._users: Users | None = None
         self._tokens: TokenKeys | None = None
         if self._settings.tokens is not None:

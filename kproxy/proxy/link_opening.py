@@ -19,7 +19,7 @@ import msgspec
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
-from kproxy.filters.contract import ConnectionFacts
+from kproxy.filters.contract import ConnectionFacts, Runtime
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
 from kproxy.proxy.admission import ClientRefused
@@ -104,7 +104,7 @@ class LinkOpener:
         brokers: the addresses of the brokers.
         reachability: notes whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
-        narrow, note_login: as in ClientLogins.
+        runtime, narrow, note_login: as in ClientLogins.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class LinkOpener:
         brokers: BrokerTable,
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
+        runtime: Runtime,
         narrow: "Narrow",
         note_login: "NoteLogin",
     ) -> None:
@@ -130,7 +131,9 @@ class LinkOpener:
             from kproxy.proxy import client_logins  # noqa: PLC0415 - few clusters end logins
 
             largest = config.limits.unauthenticated_frame_size
-            self.logins = client_logins.ClientLogins(cluster, largest, counters, self._ask_versions, narrow, note_login)
+            self.logins = client_logins.ClientLogins(
+                cluster, largest, counters, self._ask_versions, runtime, narrow, note_login
+            )
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability

@@ -143,6 +143,7 @@ class VirtualCluster:
             self.brokers,
             self.reachability,
             self.facts_of,
+            self._runtime,
             self._narrow,
             self._note_login,
         )
