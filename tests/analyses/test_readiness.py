@@ -10,6 +10,7 @@ from kproxy.analyses.duck import Database
 from kproxy.protocol import ApiKey
 from tests.support.sampled import sampled
 from tests.support.scenes import Rows
+from tests.support.scenes.rows import few_rows
 
 CLIENTS = sorted((Path(__file__).parent / "clients").glob("*-on-3.9.2.pcap.zst"))
 SHARED = Path(__file__).parents[2] / "captures"
@@ -124,7 +125,9 @@ def judge(tmp_path: Path, *, offered: str | None, asked: Any, correlation_id: in
         client.ask(0, ApiKey.API_VERSIONS, api_version=0, correlation_id=0, offered_versions=[f"0:{offered}", "3:0-5"])
     for version in asked if isinstance(asked, tuple) else (asked,):
         client.ask(1, ApiKey.PRODUCE, api_version=version, correlation_id=correlation_id, acks=1)
-    found, refused = (rows.answer(tmp_path / name, name, **{about: "4.0"}) for name, about in BOTH.items())
+    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
+        analyses = library.load()
+        found, refused = (database.run(analyses[name], **{about: "4.0"}).to_pylist() for name, about in BOTH.items())
     row = next(row for row in found if row["asker"] == "client")
     assert row["severity"] == {"will break": "critical", "may break": "warning", "fine": "info"}[row["verdict"]]
     assert [each["client_id"] for each in refused] == ["app"] * (row["verdict"] == "will break")

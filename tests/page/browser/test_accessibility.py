@@ -11,7 +11,6 @@ from selenium.webdriver.common.keys import Keys
 from tests.page.browser.driving import FIREFOX, HEIGHT, NARROW, WIDE, Page, opened
 from tests.page.browser.pictures import SCENES, SOURCES, draw
 from tests.page.test_modules import fetched
-from tests.support.sampled import sampled
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 ROWS = ".table .pane [role=row][data-number]"
@@ -57,7 +56,8 @@ def looks_right(page: Page, axe: str) -> list[Any]:
     return wrong
 
 
-@pytest.mark.parametrize("shown", sampled(SHOWN, ["exchanges"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("shown", SHOWN)
 def test_axe_finds_nothing_serious(orders: Page, axe: str, shown: str) -> None:
     view, parameters, key = SHOWN[shown]
     orders.size(WIDE)
@@ -184,6 +184,7 @@ def test_at_twice_the_size_all_can_be_reached(orders: Page, axe: str, view: str)
     orders.size(WIDE)
 
 
+@pytest.mark.slow
 def test_axe_would_find_something(orders: Page, axe: str) -> None:
     orders.show()
     orders.run("const made = document.createElement('button'); document.querySelector('.controls').append(made)")

@@ -83,6 +83,7 @@ def test_a_field_lights_its_bytes_and_a_byte_chooses_its_field(orders: Page, lin
     orders.until(lambda: base64.b64decode(request["protocols"][0]["metadata"]) in lit(orders), "its bytes")
 
 
+@pytest.mark.slow
 def test_records_are_those_of_decode(orders: Page) -> None:
     lines = decoded(ORDERS)
     at = place(lines, "Produce")

@@ -102,6 +102,7 @@ def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[s
         table.size(WIDE)
 
 
+@pytest.mark.slow
 def test_columns_stand_under_their_names(table: Page) -> None:
     left = (
         "return [...document.querySelectorAll(arguments[0])].map((one) => Math.round(one.getBoundingClientRect().left))"
@@ -113,6 +114,7 @@ def test_columns_stand_under_their_names(table: Page) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_click_on_a_column_sorts(table: Page, lines: list[dict[str, Any]]) -> None:
     slowest = [f"{line['latencyMs']:,.3f}" for line in lines if line["latencyMs"] is not None]
     table.run(
@@ -145,6 +147,7 @@ def test_the_keyboard_alone(table: Page, lines: list[dict[str, Any]]) -> None:
     table.until(lambda: table.run("return document.documentElement.dataset.theme ?? ''") == "", "as the system")
 
 
+@pytest.mark.slow
 def test_a_url_shows_an_exchange_again(orders: Page, lines: list[dict[str, Any]]) -> None:
     orders.show(at="9", sort="-requestSize")
     orders.until(lambda: title(orders).startswith(f"#9 {lines[8]['apiName']}"), "open")
@@ -162,6 +165,7 @@ def test_fields_are_those_of_decode(orders: Page, lines: list[dict[str, Any]]) -
     assert [values[name] for name in ("keyType",)] == [str(line["request"]["keyType"])]
 
 
+@pytest.mark.slow
 def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
     try:
         table.press("v")
@@ -181,6 +185,7 @@ def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
         table.run("localStorage.clear()")
 
 
+@pytest.mark.slow
 def test_in_a_window_that_becomes_narrow_the_heading_covers_no_row(orders: Page) -> None:
     names = "number,requestAt,client,broker,clientId,apiName,latencyMs,requestSize,responseSize,topics,groups"
     cells = "[...document.querySelectorAll('.table .head > *')].map((one) => one.getBoundingClientRect().bottom)"
@@ -202,6 +207,7 @@ def test_in_a_window_that_becomes_narrow_the_heading_covers_no_row(orders: Page)
         orders.size(WIDE)
 
 
+@pytest.mark.slow
 def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: list[dict[str, Any]]) -> None:
     orders.size(NARROW)
     try:
@@ -243,6 +249,7 @@ def test_a_menu_says_what_may_be_done_with_a_cell(table: Page, lines: list[dict[
     assert table.run("return document.activeElement.getAttribute('role')") == "grid"
 
 
+@pytest.mark.slow
 def test_the_focus_stays_when_rows_come_anew(table: Page) -> None:
     table.one(".table.scroller").send_keys("jjj", "s")
     table.until(lambda: "sort=" in table.driver.current_url and numbers_seen(table), "sorted")

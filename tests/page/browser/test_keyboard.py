@@ -40,9 +40,8 @@ def page(driver: Any) -> Iterator[Page]:
         yield Page(driver, address)
 
 
-@pytest.mark.parametrize(
-    "view", ["exchanges", *(pytest.param(one, marks=pytest.mark.slow) for one in ("findings", *VIEWS[:4]))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["exchanges", "findings", *VIEWS[:4]])
 def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
     page.size(WIDE)
     page.show(view, **({"at": "3"} if view == "exchanges" else {}))

@@ -32,8 +32,8 @@ def total(page: Page) -> int:
 @pytest.mark.parametrize(
     ("view", "named", "sentence"),
     [
-        ("clients", "client", "No client with the id nobody was seen."),
-        ("map", "topic", "No topic with the name nobody was seen."),
+        pytest.param("clients", "client", "No client with the id nobody was seen.", marks=pytest.mark.slow),
+        pytest.param("map", "topic", "No topic with the name nobody was seen.", marks=pytest.mark.slow),
         ("map", "reader", "No group or client that reads with the name nobody was seen."),
     ],
 )
@@ -72,6 +72,7 @@ def test_a_time_without_exchanges_says_so(orders: Page) -> None:
     assert "There is no exchange in this time." in orders.texts("main [role=status]")
 
 
+@pytest.mark.slow
 def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
     orders.show(sort="nonsense")
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]

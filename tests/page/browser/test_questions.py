@@ -82,6 +82,7 @@ def test_who_writes_to_this_topic(page: Page, lines: list[dict[str, Any]]) -> No
     page.until(lambda: "topic=tx" in page.driver.current_url and page.all("svg .node.chosen"), "back at the topic")
 
 
+@pytest.mark.slow
 def test_why_did_this_group_rebalance(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Groups")

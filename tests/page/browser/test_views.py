@@ -189,6 +189,7 @@ def _texts(counts: Counter[str]) -> dict[str, str]:
     return {name: str(count) for name, count in counts.items()}
 
 
+@pytest.mark.slow
 def test_few_exchanges_have_whole_numbers_on_the_axis(page: Page) -> None:
     page.show("time", filter='apiName == "LeaveGroup"')
     assert [text for text in page.texts("figure:nth-of-type(2) .axis text") if text.isdigit()] == ["0", "1"]
