@@ -66,7 +66,7 @@ FILES: dict[str, tuple[bytes, int, str]] = {
     "a loop of options": (NG + enhanced(b"x", options=COMMENTS + b"\1\0\xff\xff"), OK, ""),
     "truncated block": (NG[:-1], DAMAGED, "ends within a packet or block"),
     "gzip cut": (gzip.compress(FILE + bytes(16))[:-30], DAMAGED, "gzip"),
-    "gzip bomb": (gzip.compress(FILE + bytes(64 << 20)), OK, ""),
+    "gzip bomb": (gzip.compress(FILE + bytes(64 << 20), 1), OK, ""),
     "zstd bomb": (zstandard.compress(FILE + bytes(64 << 20)), OK, ""),
 }  # fmt: skip
 
