@@ -6,6 +6,7 @@
     bounded.py    Bounded: each of them ends within a time, and what it answers is checked
     key_set.py    "file": keys in a sealed file
     vault.py      "vault": Vault's or OpenBao's transit engine; VaultClient, which asks Vault within bounds
+    aws_kms.py    "aws_kms": AWS Key Management Service
 
     with closing(key_service(settings)) as service:
         made = service.new_data_key("orders")

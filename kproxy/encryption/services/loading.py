@@ -13,6 +13,7 @@ GROUP = "kproxy.key_services"
 BUILT_IN = {
     "file": "kproxy.encryption.services.key_set:KeySet",
     "vault": "kproxy.encryption.services.vault:VaultTransit",
+    "aws_kms": "kproxy.encryption.services.aws_kms:AwsKms",
 }  # as pyproject.toml registers them
 
 
