@@ -1,10 +1,9 @@
-"""Bodies: both bodies of an exchange as Kafka's JSON, read once for all outputs; credentials are withheld here.
+"""Bodies: both bodies of an exchange as Kafka's JSON, read once for all outputs by exchange_line.pyx; credentials are withheld.
 
 A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. The fields
 before the cut are shown as usual, then how much is missing. Bytes after a message are counted, because peers skip them.
 
     Opener                          decodes what is inside bytes and records fields
-    read_bodies, read_json          both bodies as JSON, with or without that
     find_errors, find_topic_names   what outputs look up in the JSON
     completeness_json, notes        what is missing of a body, for programs and for people
 
@@ -166,47 +165,7 @@ class FieldError(Struct, frozen=True):
     name: str
 
 
-def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
-    """Render both bodies of an exchange as JSON; ``undecoded`` says why one cannot be read.
-
-    Payloads inside the bodies are decoded, too, with what *opener* remembers of earlier exchanges; if one body is larger than
-    OPENABLE, no payloads of the exchange are decoded.
-    """
-    bodies = read_json(exchange)
-    if len(bodies.request or b"") > OPENABLE or len(bodies.response or b"") > OPENABLE:
-        return bodies
-    bodies.embedded = (Opener() if opener is None else opener).open(exchange)
-    return bodies
-
-
-def read_json(exchange: Exchange) -> Bodies:
-    """As ``read_bodies``, without the payloads inside the bodies."""
-    bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
-    if exchange.request is not None:
-        bodies.request = _read(exchange.request, "request", bodies)
-    if exchange.response is not None:
-        bodies.response = _read(exchange.response, "response", bodies)
-    return bodies
-
-
-def _read(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
-    if frame.unread:
-        return b"{}"  # as the broker reads it
-    if frame.cut:
-        return _begin(frame, side, bodies)
-    if frame.message is None or frame.error is not None:
-        if bodies.undecoded is None:
-            bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
-        return None
-    try:
-        return frame.to_json()
-    except DecodeError as error:
-        if bodies.undecoded is None:
-            bodies.undecoded = str(error)
-        return None
-
-
-def _begin(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
+def begin_body(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
     """Read the fields before the cut of a body; None if there are none. An error before the cut goes to ``undecoded``."""
     beginning = bodies.beginnings[side] = read_beginning(frame)
     if beginning.error is not None and bodies.undecoded is None:

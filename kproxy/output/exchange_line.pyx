@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""One exchange as a line of the decoded log; what its fields mean is the contract in jsonl.py.
+"""The bodies of an exchange, and its line of the decoded log; what its fields mean is the contract in jsonl.py.
 
 Compiled, and written into one buffer that all lines share: in Python, this took longer than all other steps of decoding small
 requests.
@@ -19,10 +19,13 @@ from functools import lru_cache
 
 import msgspec
 
-from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
-from kproxy.output.bodies import completeness_json
+from kproxy.errors import DecodeError
+from kproxy.output.bodies import (
+    begin_body, Bodies, completeness_json, find_errors, find_topic_names, HOLDING_APIS, OPENABLE, Opener,
+)
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
+from kproxy.protocol.embedded import RECORDS_OF
 from kproxy.protocol.facts import facts
 
 cdef extern from "<string.h>":
@@ -42,6 +45,53 @@ memset(&_line, 0, sizeof(Buffer))
 cdef dict _texts = {}  # str -> JSON, mostly for client ids
 cdef int64_t _second = INT64_MIN  # the latest rendered second: the next time is mostly in the same one
 cdef bytes _second_text = b""
+
+
+cdef Py_ssize_t MOST_OPENED = OPENABLE
+_HOLDING: frozenset[int] = frozenset({*HOLDING_APIS, *RECORDS_OF})
+
+
+cpdef object read_bodies(Exchange exchange, opener: Opener | None = None):  # type: (...) -> Bodies
+    """Render both bodies of an exchange as JSON; ``undecoded`` says why one cannot be read.
+
+    Payloads inside the bodies are decoded, too, with what *opener* remembers of earlier exchanges; if one body is larger than
+    OPENABLE, no payloads of the exchange are decoded.
+    """
+    bodies = read_json(exchange)
+    if exchange.api_key not in _HOLDING and (exchange.request is None or not exchange.request.unread):
+        return bodies
+    for body in (bodies.request, bodies.response):
+        if body is not None and len(<bytes>body) > MOST_OPENED:
+            return bodies
+    bodies.embedded = (Opener() if opener is None else opener).open(exchange)
+    return bodies
+
+
+cpdef object read_json(Exchange exchange):  # type: (...) -> Bodies
+    """As ``read_bodies``, without the payloads inside the bodies."""
+    bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
+    if exchange.request is not None:
+        bodies.request = _read(exchange.request, "request", bodies)
+    if exchange.response is not None:
+        bodies.response = _read(exchange.response, "response", bodies)
+    return bodies
+
+
+cdef object _read(Frame frame, str side, bodies):
+    if frame.unread:
+        return b"{}"  # as the broker reads it
+    if frame.cut_code:
+        return begin_body(frame, side, bodies)
+    if frame.message is None or frame.error is not None:
+        if bodies.undecoded is None:
+            bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
+        return None
+    try:
+        return frame.to_json()
+    except DecodeError as error:
+        if bodies.undecoded is None:
+            bodies.undecoded = str(error)
+        return None
 
 
 def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> bytes:

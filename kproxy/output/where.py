@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kproxy.errors import OptionError
-from kproxy.output.bodies import OPENABLE, Bodies, Opener, read_bodies, trailing_of
+from kproxy.output.bodies import OPENABLE, Bodies, Opener, trailing_of
 from kproxy.output.escaping import well_formed
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of

@@ -10,7 +10,8 @@ from typing import Self
 from kproxy.capture import Data, FlowItem, Flows, Packet
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.bodies import Bodies, Opener, read_bodies
+from kproxy.output.bodies import Bodies, Opener
+from kproxy.output.exchange_line import read_bodies
 from kproxy.pipeline.inputs import Files, Inputs, find_inputs
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run

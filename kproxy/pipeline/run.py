@@ -20,8 +20,9 @@ from msgspec import Struct, field
 from kproxy.capture import Capture, Data, FlowItem, MergedCapture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
-from kproxy.output.bodies import Opener, Protocols, read_bodies
+from kproxy.output.bodies import Opener, Protocols
 from kproxy.output.escaping import printable
+from kproxy.output.exchange_line import read_bodies
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
 from kproxy.pipeline.division import Division

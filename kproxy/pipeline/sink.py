@@ -199,7 +199,7 @@ class RotatingFile:
         """Return whether there is a part to write to; begins a new part if one is due. False after a failure."""
         now = self._clock()
         if self._fd is not None:
-            is_replaced = self._is_replaced(now)
+            is_replaced = now >= self._look_at and self._is_replaced(now)
             if self._size < self._most_size and now - self._began < self._most_age and not is_replaced:
                 return True
             if self._size == self._start_size and not is_replaced:  # old, and nothing in it
@@ -268,8 +268,6 @@ class RotatingFile:
 
     def _is_replaced(self, now: float) -> bool:
         """Return whether another program renamed, removed or truncated the part."""
-        if now < self._look_at:
-            return False
         self._look_again(now)
         try:
             status = self.path.lstat()

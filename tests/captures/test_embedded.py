@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.output.bodies import Opener, read_bodies
+from kproxy.output.bodies import Opener
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import exchange_line
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.protocol.embedded import Viewers

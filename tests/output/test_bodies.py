@@ -17,12 +17,11 @@ from kproxy.output.bodies import (
     find_errors,
     find_topic_names,
     read_beginning,
-    read_bodies,
-    read_json,
     trailing_of,
     trailing_words,
     user_of,
 )
+from kproxy.output.exchange_line import read_bodies, read_json
 from kproxy.output.from_jsonl import LogReader
 from kproxy.output.jsonl import exchange_line
 from kproxy.output.tables.rows import read_body

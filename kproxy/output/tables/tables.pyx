@@ -23,7 +23,8 @@ from kproxy.output.tables.rows cimport (
 )
 from kproxy.session.exchanges cimport Event, Exchange, Frame
 
-from kproxy.output.bodies import read_json, user_of
+from kproxy.output.bodies import user_of
+from kproxy.output.exchange_line import read_json
 from kproxy.output.tables.contracts import (
     BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
 )

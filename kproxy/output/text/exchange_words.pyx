@@ -7,7 +7,8 @@ from libc.stdint cimport INT64_MIN, int64_t
 
 from kproxy.session.exchanges cimport Exchange, Frame
 
-from kproxy.output.bodies import Bodies, count_errors, HOLDING_APIS, notes, read_bodies
+from kproxy.output.bodies import Bodies, count_errors, HOLDING_APIS, notes
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.exchange_line import has_errors
 from kproxy.output.text.key_facts import key_facts

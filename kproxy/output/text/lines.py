@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from kproxy.output.bodies import Bodies, notes, read_bodies
+from kproxy.output.bodies import Bodies, notes
 from kproxy.output.escaping import printable
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text.exchange_words import (
     api_words,
     client_words,

@@ -13,17 +13,9 @@ from typing import Any
 
 import msgspec
 
-from kproxy.output.bodies import (
-    READABLE,
-    Bodies,
-    count_errors,
-    find_errors,
-    read_bodies,
-    share_here,
-    trailing_words,
-    why_cut,
-)
+from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, share_here, trailing_words, why_cut
 from kproxy.output.escaping import printable, word
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text.styles import PLAIN, Style
 from kproxy.output.times import render_size
 from kproxy.protocol import Beginning, RequestHeader

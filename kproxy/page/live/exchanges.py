@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from kproxy.errors import DecodeError
-from kproxy.output.bodies import Opener, read_bodies
+from kproxy.output.bodies import Opener
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.page import blocks

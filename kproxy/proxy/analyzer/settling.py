@@ -83,19 +83,24 @@ class LogLines(Lines):
         self._ring = source.number - 1
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        file = self.file
-        dropped = file.dropped
-        file.write(self.render(event, bodies))  # of a live source, every event is shown, and none has a line yet
+        file, seen = self.file, self._seen
+        is_kept = file.write(
+            self.render(event, bodies)
+        )  # every event of a live source is shown, and none has a line yet
+        is_same = file.flushes == seen[0] and file.discards == seen[1]  # nothing was flushed or dropped meanwhile
         if type(event) is Exchange and event.request is not None:
-            self._note(dropped != file.dropped)
-        elif self._seen != (file.flushes, file.discards):
+            if is_kept and is_same:
+                self._buffered[self._ring] = self._buffered.get(self._ring, 0) + 1  # nearly always
+            else:
+                self._note(is_kept, is_same)
+        elif not is_same:
             self._settle()
 
-    def _note(self, dropped: bool) -> None:
+    def _note(self, is_kept: bool, is_same: bool) -> None:
         """Count the request that was just written, before or after settling what was flushed meanwhile."""
         file = self.file
-        refused = dropped and file.discards == self._seen[1]  # this line alone: no file could be opened for it
-        if self._seen != (file.flushes, file.discards) and (refused or not file.is_flushed):
+        refused = not is_kept and file.discards == self._seen[1]  # this line alone: no file could be opened for it
+        if not is_same and (refused or not file.is_flushed):
             self._settle()  # the part before was closed first, and this line is not in it
         self._buffered[self._ring] = self._buffered.get(self._ring, 0) + 1
         if file.is_flushed:

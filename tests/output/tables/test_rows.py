@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.output.bodies import find_errors, read_bodies
+from kproxy.output.bodies import find_errors
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.tables import layouts, rows
 from kproxy.output.tables.contracts import EXCHANGES, RECORD_BATCHES
 from kproxy.output.tables.layouts import TOP_FIELDS, Form, Kind, searched_fields

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.bodies import Bodies
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text import body_fields
 from kproxy.output.text.body_fields import Partition, ProduceRequest, Topic
 from kproxy.output.text.key_facts import FACTS, assigned, assignors, key_facts, record_count, sasl_words

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from kproxy.output.bodies import read_bodies, read_json
+from kproxy.output.exchange_line import read_bodies, read_json
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.exchange_words import comments
 from kproxy.output.text.lines import TextLines

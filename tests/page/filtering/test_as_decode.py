@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kproxy.errors import OptionError
-from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.bodies import Bodies
+from kproxy.output.exchange_line import read_bodies
 from kproxy.output.where import CHEAP, Where
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.store import Store
