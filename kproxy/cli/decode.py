@@ -156,8 +156,12 @@ def decode(
     names, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
     where = pop_condition(others)
     live = follow or any(map(is_live, names))
-    schemas = pop_schemas(others, records=others["records"])
-    options = OutputOptions(output_format, output, names, live=live, clock=Clock(local=not utc), **others)
+    schemas = pop_schemas(
+        others, records=others["records"] or others["anonymize"] or others["anonymize_key"] is not None
+    )
+    options = OutputOptions(
+        output_format, output, names, live=live, clock=Clock(local=not utc), schemas=schemas, **others
+    )
     _check_options(options)
     run = Run(RunOptions(where=where, keylog=keylog, records=options.records, schemas=schemas))
     inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)

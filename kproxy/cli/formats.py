@@ -21,6 +21,7 @@ from kproxy.output.times import Clock
 from kproxy.pipeline.line_output import Lines, ListedLines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
+from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event, Exchange
 
 STANDARD_INPUT = Path("-")
@@ -83,6 +84,7 @@ class OutputOptions(Struct, frozen=True):
     records: bool = False
     anonymize: bool = False
     anonymize_key: Path | None = None
+    schemas: SchemaSources = SchemaSources()
     withholds_records: bool = False
     quiet: bool = False
     wide: bool = False
@@ -169,7 +171,7 @@ def _pcapng(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
     rewriter = WithoutRecords(keeps_size=False) if options.withholds_records else Rewriter()
     if options.anonymizes:
-        rewriter = Anonymizer(Pseudonyms(_anonymize_key(options.anonymize_key)))
+        rewriter = Anonymizer(Pseudonyms(_anonymize_key(options.anonymize_key)), options.schemas.open())
     return lambda: OrderedPcapng(options.open_sink(), rewriter)
 
 

@@ -178,7 +178,7 @@ class Selection:
         assert isinstance(store, Live)
         rewriter = Rewriter() if store.records else WithoutRecords(keeps_size=False)
         if "anonymized" in form:
-            rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE)))
+            rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE)), store.record_schemas)
         made = OrderedPackets(rewriter)
         try:
             numbers = (number for some in self._numbers(work) for number in some)

@@ -18,7 +18,8 @@ The way of a value, from its bytes to what people and programs see:
     settings.py   SchemaSources: what a person names, as plain values
 
 A value that is written back keeps its framing, and all that JSON does not say: the types of unions, and fields that the schema
-does not name. One that does not fit raises ValueMismatch, with its path.
+does not name. One that does not fit raises ValueMismatch, with its path. ``substituted`` puts another value of its kind in place
+of each value in a payload, for anonymized captures.
 
 ``schemas.compiled(schema).problems(value)`` says what a value that could be read breaks of its JSON Schema, for the filter
 ``validate``; viewers show it, too.

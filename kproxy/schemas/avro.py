@@ -13,7 +13,7 @@ from typing import Any
 
 from kproxy.schemas.avro_values import NOTHING, AvroValues
 from kproxy.schemas.avro_walk import AvroWalk
-from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, any_of, require
+from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, Substitutes, any_of, require
 from kproxy.schemas.logical import logical_type, register, renamed
 from kproxy.schemas.readable import readable
 
@@ -97,6 +97,12 @@ class AvroSchema(Compiled):
         if like is not None and self.walk.fits(like):
             before = self._values.read(like)
         return self._values.write(value, before)
+
+    def substituted(self, payload: bytes, indexes: tuple[int, ...] | None, substitutes: Substitutes) -> bytes:
+        """Return the payload with substitutes; names in maps are values, too. Raises PayloadError."""
+        if not self.walk.fits(payload):
+            raise PayloadError("the payload does not fit the schema")
+        return self._values.substituted(payload, substitutes)
 
     def kinds(self) -> dict[str, str]:
         schema = self._schema

@@ -12,8 +12,17 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.schemas.formats import SchemaError, ValueMismatch, as_float, below, from_base64, require
-from kproxy.schemas.logical import from_json, to_json
+from kproxy.schemas.formats import (
+    PayloadError,
+    SchemaError,
+    Substitutes,
+    ValueMismatch,
+    as_float,
+    below,
+    from_base64,
+    require,
+)
+from kproxy.schemas.logical import from_json, substituted, to_json
 from kproxy.schemas.readable import readable
 
 NOTHING: Any = object()  # in place of a value that was there before
@@ -47,8 +56,18 @@ class AvroValues:
     def write(self, value: object, before: Any = NOTHING) -> bytes:
         """Return the payload of a JSON value. *before*: what ``read`` returned. Raises ValueMismatch, SchemaError."""
         self._tried = 0
+        return self._written(self._of_json(self._schema, value, before, ""))
+
+    def substituted(self, payload: bytes, substitutes: Substitutes) -> bytes:
+        """Return the payload with substitutes for its values. Raises PayloadError if there is none for one of them."""
+        try:
+            return self._written(self._substituted(self._schema, self.read(payload), substitutes))
+        except (OverflowError, struct.error) as error:  # a float at the end of its range
+            raise PayloadError(f"a value has no substitute: {error}") from error
+
+    def _written(self, plain: Any) -> bytes:
         stream = io.BytesIO()
-        self._fastavro.schemaless_writer(stream, self._plain, self._of_json(self._schema, value, before, ""))
+        self._fastavro.schemaless_writer(stream, self._plain, plain)
         return stream.getvalue()
 
     # The plain schema
@@ -88,11 +107,10 @@ class AvroValues:
 
     def _of_json(self, schema: Any, value: Any, before: Any, path: str) -> Any:
         """Return the plain value of a JSON value at a path. Raises ValueMismatch."""
-        if isinstance(schema, list):
-            return self._of_union(schema, value, before, path)
-        schema = self._named.get(schema, schema) if isinstance(schema, str) else schema
-        kind = schema if isinstance(schema, str) else schema["type"]
+        schema, kind = self._resolved(schema)
         match kind:
+            case "union":
+                return self._of_union(schema, value, before, path)
             case "record" | "error":
                 return self._of_record(schema, value, before, path)
             case "array":
@@ -110,9 +128,7 @@ class AvroValues:
                     )
                     for name, one in _needed(value, dict, "an object", path).items()
                 }
-            case str() if isinstance(schema, str) or kind in ("fixed", "enum") or kind in PLAIN:
-                return _of_leaf(kind, schema, value, before, path)
-        return self._of_json(kind, value, before, path)
+        return _of_leaf(kind, schema, value, before, path)
 
     def _of_record(self, schema: Any, value: Any, before: Any, path: str) -> dict[str, Any]:
         members = _needed(value, dict, "an object", path)
@@ -151,8 +167,37 @@ class AvroValues:
             raise deepest
         raise ValueMismatch(f"is none of {', '.join(map(_name_of, union))}", path)
 
+    # Substitutes
 
-PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+    def _substituted(self, schema: Any, plain: Any, to: Substitutes) -> Any:
+        schema, kind = self._resolved(schema)
+        match kind:
+            case "union":
+                at, inner = _chosen(plain)
+                of_union = None if at is None else {f"of{at}": self._substituted(schema[at], inner, to)}
+                return of_union and (f"{self._unions[id(schema)]}_{at}", of_union)
+            case "record" | "error":
+                fields = schema["fields"]
+                return {one["name"]: self._substituted(one["type"], plain[one["name"]], to) for one in fields}
+            case "array":
+                return [self._substituted(schema["items"], one, to) for one in plain]
+            case "map":
+                return {to.text(name): self._substituted(schema["values"], one, to) for name, one in plain.items()}
+        return _substitute(kind, schema, plain, to)
+
+    def _resolved(self, schema: Any) -> tuple[Any, str]:
+        """Return a schema, of a named type its definition, and which kind of type it is."""
+        if isinstance(schema, list):
+            return schema, "union"
+        schema = self._named.get(schema, schema) if isinstance(schema, str) else schema
+        kind = schema if isinstance(schema, str) else schema["type"]
+        return (schema, kind) if isinstance(kind, str) and kind in KINDS else self._resolved(kind)
+
+
+KINDS = frozenset({
+    *("null", "boolean", "int", "long", "float", "double", "bytes", "string"),
+    *("fixed", "enum", "array", "map", "record", "error"),
+})  # fmt: skip
 
 
 def _chosen(before: Any) -> tuple[int | None, Any]:
@@ -212,6 +257,27 @@ def _of_leaf(kind: str, schema: Any, value: Any, before: Any, path: str) -> Any:
             if kind == "fixed" and len(plain) != schema["size"]:
                 raise ValueMismatch(f"has {len(plain)} bytes, not {schema['size']}", path)
     return plain
+
+
+def _substitute(kind: str, schema: Any, plain: Any, to: Substitutes) -> Any:
+    """Return a substitute for the plain value of a type without others in it."""
+    other = substituted(kind, schema, plain, to) if isinstance(schema, dict) else None
+    match kind:
+        case _ if other is not None:
+            return other
+        case "int" | "long":
+            other = to.whole(plain, -INTEGERS[kind], INTEGERS[kind] - 1)
+        case "float" | "double":
+            other = to.real(plain)
+        case "string":
+            other = to.text(plain)
+        case "enum":
+            other = to.one_of(plain, schema["symbols"])
+        case "bytes" | "fixed":
+            other = to.data(plain)
+        case _:
+            other = plain
+    return other
 
 
 def _text(value: Any, path: str) -> str:

@@ -4,7 +4,7 @@ import base64
 import functools
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Protocol
@@ -47,6 +47,25 @@ class SchemaType(StrEnum):
     JSON = "JSON"
 
 
+class Substitutes(Protocol):
+    """Returns another value of the same kind, each time the same one for a value."""
+
+    def text(self, text: str) -> str:
+        """Return another text."""
+
+    def data(self, data: bytes) -> bytes:
+        """Return as many other bytes."""
+
+    def whole(self, number: int, low: int, high: int) -> int:
+        """Return another whole number from *low* to *high*."""
+
+    def real(self, number: float) -> float:
+        """Return another number."""
+
+    def one_of(self, value: Any, values: Sequence[Any]) -> Any:
+        """Return one of *values* for a value that is one of them."""
+
+
 class Compiled(Protocol):
     """A schema that reads payloads."""
 
@@ -66,6 +85,12 @@ class Compiled(Protocol):
             like: a payload of the same schema: the value is written as this one was where JSON does not say how. That is a
                 type of a union that others look like, and fields that the schema does not name.
             indexes: which message of a .proto file; None: not said.
+        """
+
+    def substituted(self, payload: bytes, indexes: tuple[int, ...] | None, substitutes: Substitutes) -> bytes:
+        """Return a payload of the same schema with a substitute for each value; only null, true and false stay.
+
+        Raises PayloadError.
         """
 
     @property

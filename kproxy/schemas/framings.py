@@ -16,7 +16,7 @@ A framing is a guess until its schema is there and the payload can be read by it
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from uuid import UUID
@@ -54,12 +54,14 @@ class Framed:
         id: of the schema: a number, or a GUID, UUID or fingerprint in hex.
         payload: what the schema describes; Protobuf's message indexes, if there are any, are still in front.
         has_indexes: whether message indexes come before a payload of Protobuf.
+        header: the name of the header that names the schema; None: the key or value does.
     """
 
     framing: Framing
     id: int | str
     payload: bytes
     has_indexes: bool = False
+    header: str | None = field(default=None, compare=False)
 
 
 def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Framed | None:
@@ -128,16 +130,16 @@ def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
         if name == f"__{part}_schema_id":
             if value[0] == 0 and len(value) >= CONFLUENT:
                 number = int.from_bytes(value[1:CONFLUENT], "big")
-                return Framed(Framing.CONFLUENT, number, value[CONFLUENT:] + data, has_indexes=len(value) > CONFLUENT)
+                return Framed(Framing.CONFLUENT, number, value[CONFLUENT:] + data, len(value) > CONFLUENT, name)
             if value[0] == 1 and len(value) >= GUID_SIZE:
                 guid = str(UUID(bytes=value[1:GUID_SIZE]))
-                return Framed(Framing.CONFLUENT, guid, value[GUID_SIZE:] + data, has_indexes=len(value) > GUID_SIZE)
+                return Framed(Framing.CONFLUENT, guid, value[GUID_SIZE:] + data, len(value) > GUID_SIZE, name)
         if name in (f"apicurio.{part}.globalId", f"apicurio.{part}.contentId") and len(value) == 8:
-            return Framed(Framing.APICURIO, int.from_bytes(value, "big"), data)
+            return Framed(Framing.APICURIO, int.from_bytes(value, "big"), data, header=name)
         if name.lower() == "content-type" and part == "value" and value.startswith(b"avro/binary+"):
-            return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data)
+            return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data, header=name)
         if name == "ce_dataschema" and part == "value" and data[:1] != b"\0" and (match := OF_EVENT.search(value)):
-            return Framed(Framing.CLOUDEVENTS, int(match[1]), data)
+            return Framed(Framing.CLOUDEVENTS, int(match[1]), data, header=name)
     return None
 
 

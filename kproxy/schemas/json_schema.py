@@ -9,10 +9,10 @@ import functools
 import json
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
-from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, ValueMismatch, below, require
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, Substitutes, ValueMismatch, below, require
 
 BASE = "http://schema.invalid/"  # of schemas without an $id (RFC 2606: no such host)
 MOST_PROBLEMS = 10
@@ -50,6 +50,35 @@ class JsonSchema(Compiled):
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except (ValueError, RecursionError) as error:
             raise ValueMismatch(f"cannot be written as JSON: {error}") from error
+
+    def substituted(self, payload: bytes, indexes: tuple[int, ...] | None, substitutes: Substitutes) -> bytes:
+        """Return the payload with substitutes. Raises PayloadError.
+
+        Names that are among the properties of the schema stay. Limits and patterns of the schema may be broken.
+        """
+        document = self._substituted(self.read(payload), substitutes)
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def _substituted(self, value: Any, to: Substitutes) -> Any:
+        if isinstance(value, dict):
+            names = self._words.names
+            return {name if name in names else to.text(name): self._substituted(one, to) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._substituted(one, to) for one in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        if (listed := self._words.values.get(value)) is not None:
+            return to.one_of(value, listed)
+        if isinstance(value, str):
+            return to.text(value)
+        return to.real(value) if isinstance(value, float) else to.whole(value, -(2**63), 2**63 - 1)
+
+    @functools.cached_property
+    def _words(self) -> "_Words":
+        words = _Words(set(), {})
+        for schema in (self._schema, *self._others.values()):
+            words.add(schema)
+        return words
 
     def problems(self, value: object) -> list[str]:
         try:
@@ -103,6 +132,29 @@ def _placed(schema: Any) -> Any:
     if (own := _id(schema)) is None or urlsplit(own).scheme:
         return schema
     return {name: inner for name, inner in schema.items() if name != "$id"}
+
+
+class _Words(NamedTuple):
+    """The words of a schema that may be in its values."""
+
+    names: set[str]  # of properties
+    values: dict[Any, list[Any]]  # each text and number that a list of the schema allows -> the list
+
+    def add(self, schema: Any) -> None:
+        """Add those of a schema that was parsed, so its depth is bounded."""
+        if isinstance(schema, list):
+            for one in schema:
+                self.add(one)
+        if not isinstance(schema, dict):
+            return
+        if isinstance(properties := schema.get("properties"), dict):
+            self.names.update(properties)
+        allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(allowed, list):
+            plain = [one for one in allowed if isinstance(one, str | int | float) and not isinstance(one, bool)]
+            self.values.update(dict.fromkeys(plain, plain))
+        for one in schema.values():
+            self.add(one)
 
 
 class _Steps:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from kproxy.schemas.formats import Substitutes
+
 PREFIX = "kproxy-"
 MOST_BYTES = 1_000  # of a decimal
 MOST_SCALE = 1_000
 EPOCH = datetime.datetime(1970, 1, 1)
+UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 EPOCH_DAY = EPOCH.toordinal()
 MICROS = {"millis": 1_000, "micros": 1}
 NANOS = {"millis": 10**6, "micros": 1_000, "nanos": 1}
@@ -103,12 +106,16 @@ def _unscaled(text: str, schema: Mapping[str, Any]) -> bytes:
         raise ValueError(f"has more than {scale} digits after the point")
     if len(digits.lstrip("0")) > (precision if isinstance(precision, int) else MOST_BYTES):
         raise ValueError(f"has more than {precision} digits")
-    unscaled = int(match["sign"] + digits)
-    size = schema.get("size") or (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     try:
-        return unscaled.to_bytes(size, "big", signed=True)
+        return _decimal_bytes(int(match["sign"] + digits), schema)
     except OverflowError:
-        raise ValueError(f"does not fit into {size} bytes") from None
+        raise ValueError(f"does not fit into {schema['size']} bytes") from None
+
+
+def _decimal_bytes(unscaled: int, schema: Mapping[str, Any]) -> bytes:
+    """Return a decimal in the size of its fixed type, else in as few bytes as it needs. Raises OverflowError."""
+    size = schema.get("size") or (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    return unscaled.to_bytes(size, "big", signed=True)
 
 
 def _days(text: str, schema: object) -> int:
@@ -192,6 +199,33 @@ def from_json(kind: str, schema: Any, value: Any) -> Any:
         return writer(value, schema)
     except ValueError as error:
         raise ValueError("is not a UUID" if "uuid" in str(logical_type(schema)) else str(error)) from None
+
+
+DAY_S = 86_400
+FIRST_S, LAST_S = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999, which Python has
+RANGES: dict[str, tuple[int, int]] = {  # of substitutes
+    "int-date": (FIRST_S // DAY_S, LAST_S // DAY_S),
+    "int-time-millis": (0, DAY_S * 1_000 - 1),
+    "long-time-micros": (0, DAY_S * 10**6 - 1),
+    **{
+        f"long-{local}timestamp-{unit}": (FIRST_S * 10**9 // NANOS[unit], LAST_S * 10**9 // NANOS[unit])
+        for unit in MICROS
+        for local in ("", "local-")
+    },
+}
+
+
+def substituted(kind: str, schema: Any, plain: Any, to: Substitutes) -> Any:
+    """Return a substitute for the plain value of a logical type, as this type allows it; None for others."""
+    name = f"{kind}-{logical_type(schema)}"
+    if name in RANGES:
+        return to.whole(plain, *RANGES[name])
+    if name in ("bytes-decimal", "fixed-decimal") and len(plain) <= MOST_BYTES:
+        most = (1 << 8 * len(plain) - 1) - 1 if "size" in schema else 10 ** (3 * MOST_BYTES)
+        return _decimal_bytes(to.whole(int.from_bytes(plain, "big", signed=True), -most, most), schema)
+    if name == "string-uuid" and UUID_TEXT.fullmatch(plain):
+        return str(UUID(bytes=to.data(UUID(plain).bytes)))
+    return None
 
 
 def renamed(schema: Any) -> Any:

@@ -21,6 +21,7 @@ from kproxy.schemas.formats import (
     Compiled,
     PayloadError,
     SchemaError,
+    Substitutes,
     ValueMismatch,
     any_of,
     as_float,
@@ -37,6 +38,13 @@ PROTO_TEXT = re.compile(r"[{;]")  # base64 has neither
 WELL_KNOWN = re.compile(
     r"google/protobuf/(any|api|duration|empty|field_mask|source_context|struct|timestamp|type|wrappers)\.proto"
 )
+
+LIMITS = {  # of substitutes; beyond them Protobuf's JSON has no times
+    "google.protobuf.Timestamp.seconds": (-62_135_596_800, 253_402_300_799),
+    "google.protobuf.Duration.seconds": (-315_576_000_000, 315_576_000_000),
+    "google.protobuf.Timestamp.nanos": (0, 10**9 - 1),
+    "google.protobuf.Duration.nanos": (1 - 10**9, 10**9 - 1),
+}
 
 
 class ProtobufSchema(Compiled):
@@ -70,6 +78,17 @@ class ProtobufSchema(Compiled):
             written: bytes = made.SerializeToString()
         except require("google.protobuf.message").EncodeError as error:
             raise ValueMismatch(f"cannot be written: {error}") from error
+        return written
+
+    def substituted(self, payload: bytes, indexes: tuple[int, ...] | None, substitutes: Substitutes) -> bytes:
+        """See Compiled. Fields that the schema does not name are left out, as nothing is known of their values."""
+        message = self._parsed(payload, indexes)
+        message.DiscardUnknownFields()
+        try:
+            _substitute(message, substitutes)
+            written: bytes = message.SerializeToString()
+        except (OverflowError, ValueError, require("google.protobuf.message").EncodeError) as error:
+            raise PayloadError(f"a value has no substitute: {error}") from error
         return written
 
     def _parsed(self, payload: bytes, indexes: tuple[int, ...] | None) -> Any:
@@ -302,6 +321,65 @@ def _scalar(field: Any, value: Any, path: str) -> Any:
     if type(value) is not kind:
         raise ValueMismatch(f"is not {name}", path)
     return value
+
+
+def _substitute(message: Any, to: Substitutes) -> None:
+    """Replace the values in a message by substitutes."""
+    for field, value in message.ListFields():
+        if not field.is_repeated:
+            if field.message_type is not None:
+                _substitute(value, to)
+            else:
+                setattr(message, field.name, _substitute_of(field, value, to))
+        elif field.message_type is None:
+            value[:] = [_substitute_of(field, one, to) for one in value]
+        elif field.message_type.GetOptions().map_entry:
+            _substitute_map(field, value, to)
+        else:
+            for one in value:
+                _substitute(one, to)
+
+
+def _substitute_map(field: Any, held: Any, to: Substitutes) -> None:
+    of_key, of = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+    pairs = [(key, held[key]) for key in held]
+    if of.message_type is not None:
+        copies = [type(one)() for _, one in pairs]
+        for copied, (_, one) in zip(copies, pairs, strict=True):
+            copied.CopyFrom(one)
+            _substitute(copied, to)
+    else:
+        copies = [_substitute_of(of, one, to) for _, one in pairs]
+    held.clear()
+    for (key, _), one in zip(pairs, copies, strict=True):
+        substitute = _substitute_of(of_key, key, to)
+        if of.message_type is None:
+            held[substitute] = one
+        else:
+            held[substitute].CopyFrom(one)
+
+
+def _substitute_of(field: Any, value: Any, to: Substitutes) -> Any:
+    """Return a substitute for the value of a field, or of one of its items."""
+    if field.enum_type is not None:
+        known = list(field.enum_type.values_by_number)
+        return to.one_of(value, known) if value in known else value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        is_type = field.full_name == "google.protobuf.Any.type_url"
+        return value if is_type else to.text(value)
+    if isinstance(value, bytes):
+        return to.data(value)
+    if isinstance(value, float):
+        return to.real(value)
+    return to.whole(value, *LIMITS.get(field.full_name, _limits(field)))
+
+
+def _limits(field: Any) -> tuple[int, int]:
+    bits = 32 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else 64
+    is_signed = field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
 
 
 def _files(contents: Mapping[str, str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kproxy.errors import KproxyError
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
-from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, compile_schema
+from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, Substitutes, compile_schema
 from kproxy.schemas.framings import Framed, Headers, find_framing, message_indexes, reframed
 
 MOST_SCHEMAS = 10_000
@@ -265,6 +265,13 @@ class Schemas:
         indexes, start = located.indexes()
         like = located.payload[start:] if is_like else None
         payload = self.compiled(located.schema).write(value, like, indexes)
+        return reframed(located.data, located.framed, located.payload[:start] + payload)
+
+    def substituted(self, located: Located, substitutes: Substitutes) -> bytes:
+        """Return the key or value with substitutes for all values in it, in the same framing. Raises what ``read`` raises."""
+        assert located.schema is not None
+        indexes, start = located.indexes()
+        payload = self.compiled(located.schema).substituted(located.payload[start:], indexes, substitutes)
         return reframed(located.data, located.framed, located.payload[:start] + payload)
 
     def is_compiled(self, schema: Schema) -> bool:

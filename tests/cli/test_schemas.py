@@ -59,6 +59,18 @@ def test_schemas_that_are_in_the_capture(kproxy: Kproxy, tmp_path: Path) -> None
     assert status == 0
 
 
+def test_an_anonymized_capture_is_read_by_the_same_schemas(kproxy: Kproxy, tmp_path: Path) -> None:
+    secret = b"\0\0\0\0\7" + b"\x04\x18Ada Lovelace"  # 12 bytes of text
+    (tmp_path / "7.avsc").write_text(SCHEMA)
+    clear, hidden = capture(tmp_path / "clear.pcap", produced("orders", secret)), tmp_path / "hidden.pcapng"
+    assert kproxy("decode", "--anonymize", "--schemas", tmp_path, "-o", hidden, clear)[0] == 0
+    assert b"Ada" not in hidden.read_bytes()
+    (read,) = values(kproxy("decode", "-q", "--records", "--format", "jsonl", "--schemas", tmp_path, hidden)[1])
+    assert (read["schema"]["id"], "problem" in read["schema"]) == (7, False)
+    assert 0 <= read["schema"]["value"]["id"] <= 9
+    assert len(read["schema"]["value"]["c"]) == len("Ada Lovelace")
+
+
 def test_a_saved_folder_reads_the_capture_elsewhere(kproxy: Kproxy, tmp_path: Path, orders: Path) -> None:
     both = capture(
         tmp_path / "both.pcap", produced("_schemas", json.dumps(STORED).encode()), produced("orders", WRITTEN)

@@ -19,6 +19,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format
 
+from kproxy.output.rewriting.anonymize import Pseudonyms, ValuePseudonyms
 from kproxy.protocol.embedded import Content, Viewers
 from kproxy.schemas.formats import ValueMismatch
 from kproxy.schemas.store import Collection, Schemas, schema_of
@@ -128,6 +129,26 @@ def rewritten(viewers: Viewers, data: bytes, value: object, *headers: tuple[str,
     return schemas.write(located, value)
 
 
+SUBSTITUTES = ValuePseudonyms(Pseudonyms(b"a key of the tests"))
+
+
+def anonymized(viewers: Viewers, data: bytes) -> bytes:
+    schemas = SchemaViewer.of(viewers).schemas
+    located = schemas.locate(data, "orders")
+    assert located is not None
+    return schemas.substituted(located, SUBSTITUTES)
+
+
+def same_layout(before: Any, after: Any) -> bool:
+    """Both have the same fields, of the same types; only names in maps are others."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = {"ü", "a", "k", "", "Ω"} & before.keys()
+        return (names or before.keys() == after.keys()) and all(map(same_layout, before.values(), after.values()))
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(same_layout, before, after))
+    return type(before) is type(after)
+
+
 MANY = [300, pytest.param(10_000, marks=pytest.mark.slow)]
 
 
@@ -144,6 +165,12 @@ def test_avro(registry: SchemaRegistryClient, count: int) -> None:
         assert view["value"] == as_json(read(data, context))
         assert rewritten(viewers, data, view["value"]) == data
         assert read(rewritten(viewers, other, view["value"]), context) == read(data, context)
+        replaced = read(anonymized(viewers, data), context)
+        assert same_layout(read(data, context), replaced)
+        kept = {"id", "amount", "at", "day", "number", "hash"} & {
+            n for n in replaced if replaced[n] == read(data, context)[n]
+        }
+        assert not kept
 
 
 def test_json_schema(registry: SchemaRegistryClient) -> None:
@@ -155,6 +182,9 @@ def test_json_schema(registry: SchemaRegistryClient) -> None:
     assert shown(viewers, data)["value"] == {"id": 7, "note": "ü"}
     read = JSONDeserializer(None, schema_registry_client=registry)
     assert read(rewritten(viewers, data, {"id": 8, "note": "Ελ"}), context) == {"id": 8, "note": "Ελ"}
+    replaced = read(anonymized(viewers, data), context)
+    assert replaced.keys() == {"id", SUBSTITUTES.text("note")}  # which is not among the properties of the schema
+    assert replaced["id"] in range(10)
     with pytest.raises(ValueMismatch, match=r"^id is not valid by properties/id/type: the value is not of type"):
         rewritten(viewers, data, {"id": "x"})
 
@@ -211,6 +241,11 @@ def test_random_messages(registry: SchemaRegistryClient, generated: Any, count: 
     for data, other in zip(written, written[1:] + written[:1], strict=True):
         view = shown(viewers, data)
         assert read(rewritten(viewers, other, view["value"]), context) == read(data, context)
+        replaced = read(anonymized(viewers, data), context)
+        assert {one.name for one, _ in replaced.ListFields()} - {"state"} == {
+            one.name for one, _ in read(data, context).ListFields()
+        } - {"state"}
+        assert replaced.id != read(data, context).id
         expected = json_format.MessageToDict(
             read(data, context), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )

@@ -9,10 +9,14 @@ without the key, and is the same for the same text everywhere, also in other rol
 that belong together can be recognised. Different texts get different pseudonyms, if there are enough of that length. The numbers
 of an IPv4 address keep their digit counts, so that the address has one pseudonym in packets and in text. Payloads of Streams and
 Connect keep their layout: kproxy.protocol.embedded notes where their texts are.
+
+Keys and values of records whose schema is known keep their layout, too: each value in them gets a substitute of its kind, so that
+the same schema describes them. Names of fields, null, true and false stay; numbers keep their sign and count of digits.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from hashlib import blake2b, shake_128
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -20,7 +24,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, KproxyError
 from kproxy.output.rewriting.records import Payload, payload_of_key, payload_of_value
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
@@ -30,6 +34,9 @@ from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.reader import Reader, Texts
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct
+from kproxy.schemas.framings import Framing
+from kproxy.schemas.store import Located, Schemas
+from kproxy.schemas.viewer import REGISTRY_TOPIC
 from kproxy.session import Connection, Exchange, Frame
 
 # Fields that have only Kafka's own words (enums), or the name of client software (KIP-511)
@@ -135,6 +142,11 @@ class Pseudonyms:
             raise ValueError(f"{endpoint} does not begin with an IP address")
         return join_address(str(self.address(address)), port)
 
+    def number(self, text: str, count: int) -> int:
+        """Return a number from 0 on, less than *count*, for a text."""
+        seed = blake2b(text.encode("utf-8", "surrogateescape"), key=self._key, digest_size=32).digest()
+        return int.from_bytes(shake_128(seed).digest((count.bit_length() + 7) // 8 + 8), "big") % count
+
     def _remember(self, text: str) -> str:
         make = _ipv4 if IPV4.fullmatch(text) else _letters
         size = len(text.encode("utf-8", "surrogateescape"))
@@ -147,6 +159,37 @@ class Pseudonyms:
             self._known[text] = pseudonym
             self._taken.add(pseudonym)
         return pseudonym
+
+
+class ValuePseudonyms:
+    """Makes the pseudonyms of values in keys and values of records (kproxy.schemas.formats.Substitutes)."""
+
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self.text = pseudonyms.text
+        self.data = pseudonyms.data
+        self._number = pseudonyms.number
+
+    def whole(self, number: int, low: int, high: int) -> int:
+        """Return a number with as many digits and the same sign, as far as the limits allow."""
+        digits = len(str(abs(number)))
+        smallest, largest = 10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1
+        if number < 0:
+            smallest, largest = -largest, -max(smallest, 1)
+        smallest, largest = max(smallest, low), min(largest, high)
+        return smallest + self._number(str(number), largest - smallest + 1)
+
+    def real(self, number: float) -> float:
+        """Return a number with as many digits, and the decimal point at the same place. Zero, NaN and infinities stay."""
+        sign, digits, exponent = Decimal(repr(number)).as_tuple()
+        if not isinstance(exponent, int) or not any(digits):
+            return number
+        count = len(digits)
+        other = self.whole(int("".join(map(str, digits))), 1, 10**count - 1)
+        return float(f"{'-' if sign else ''}{other}e{exponent}")
+
+    def one_of(self, value: Any, values: Sequence[Any]) -> Any:
+        """Return one of some values."""
+        return values[self._number(f"{value} of {values}", len(values))]
 
 
 def _letters(seed: bytes, _text: str, size: int) -> str:
@@ -165,10 +208,17 @@ def _number(value: int, digits: int, most: int) -> int:
 
 
 class Anonymizer(Rewriter):
-    """Rewrites exchanges with the pseudonyms of one key; credentials are blanked."""
+    """Rewrites exchanges with the pseudonyms of one key; credentials are blanked.
 
-    def __init__(self, pseudonyms: Pseudonyms) -> None:
+    Args:
+        pseudonyms: those of the key.
+        schemas: of keys and values, besides those in the traffic.
+    """
+
+    def __init__(self, pseudonyms: Pseudonyms, schemas: Schemas | None = None) -> None:
         self._pseudonyms = pseudonyms
+        self._substitutes = ValuePseudonyms(pseudonyms)
+        self._schemas = schemas or Schemas()
 
     def exchange(self, exchange: Exchange) -> Rewritten:
         """See Rewriter. Also replaces what the exchange itself holds: addresses, client id, names of topics."""
@@ -258,10 +308,30 @@ class Anonymizer(Rewriter):
                 record.value = self.payload(payload_of_value(topic, key, value), value) or self._pseudonyms.data(value)
             if key is not None:
                 record.key = self.payload(payload_of_key(topic, key), key) or self._pseudonyms.data(key)
+            kept: set[str | None] = set()
         else:
-            record.value = value and self._pseudonyms.data(value)
-            record.key = key and self._pseudonyms.data(key)
-        record.headers = [(self._name(name), data and self._pseudonyms.data(data)) for name, data in record.headers]
+            if topic == REGISTRY_TOPIC and value is not None:
+                self._schemas.learn(value)
+            record.value, of_value = self._contents(value, topic, "value", record)
+            record.key, of_key = self._contents(key, topic, "key", record)
+            kept = {of_value, of_key}
+        record.headers = [
+            (name, data) if name in kept else (self._name(name), data and self._pseudonyms.data(data))
+            for name, data in record.headers
+        ]
+
+    def _contents(
+        self, data: bytes | None, topic: str | None, part: str, record: Record
+    ) -> tuple[bytes | None, str | None]:
+        """Return the pseudonym of a key or value, and the name of the header that has to stay, as it names the schema."""
+        located = None if not data else self._schemas.locate(data, topic, part, record.headers)
+        if located is not None and located.schema is not None and not _names_host(located):
+            try:
+                substituted = self._schemas.substituted(located, self._substitutes)
+                return substituted, None if located.framed is None else located.framed.header
+            except (KproxyError, ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
+                pass
+        return data and self._pseudonyms.data(data), None
 
     def _control_record(self, record: Record) -> None:
         kind = int.from_bytes((record.key or b"")[2:4], "big")
@@ -274,6 +344,11 @@ class Anonymizer(Rewriter):
 
     def _name(self, name: str) -> str:
         return name if name in KAFKA_NAMES else self._pseudonyms.text(name)
+
+
+def _names_host(located: Located) -> bool:
+    """Return whether what names the schema is a URL, which has a host in it."""
+    return located.framed is not None and located.framed.framing is Framing.CLOUDEVENTS
 
 
 def _without_tags(header: bytes, start: int) -> bytes:

@@ -1,7 +1,7 @@
 """Rewrite records fields, record by record, and the messages in records of internal topics.
 
-A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
-in another size: the codec's choices are lost; its name, the records, offsets and times stay. A batch that cannot be rewritten
+A batch that is compressed is compressed again with its codec, and may come out in another size: the codec's choices are lost; its
+name, the records, offsets and times stay. A batch that cannot be rewritten
 record by record, because it is damaged or cut off, keeps its header, and the rest becomes zeros.
 
 Records of internal topics hold messages. __cluster_metadata and __remote_log_metadata: AbstractApiMessageSerde, three unsigned
@@ -21,7 +21,6 @@ from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.facts import facts
 from kproxy.protocol.records import (
     DEFAULT_LIMITS,
-    Codec,
     OpenBatch,
     Record,
     RecordBatch,
@@ -45,7 +44,7 @@ def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = Fa
         data: the field.
         rewrite: changes one record.
         unaligned: the field may begin inside a batch (FetchSnapshot); what is before the first whole batch is blanked.
-        keeps_size: blank compressed batches that *rewrite* changes, rather than compress them again to another size.
+        keeps_size: blank batches that come out in another size.
     """
     batches = read_batches(data, unaligned=unaligned)
     tail = data[batches.tail.position :] if batches.tail is not None else b""
@@ -69,7 +68,7 @@ def _rewrite(opened: OpenBatch, rewrite: RewriteRecord, *, keeps_size: bool) -> 
         written = write_batches([changed])
     except EncodeError:
         return _blank(source.raw)
-    may_be_written = len(written) == len(source.raw) or (batch.codec != Codec.NONE and not keeps_size)
+    may_be_written = len(written) == len(source.raw) or not keeps_size
     return _with_header(written, source.raw) if may_be_written else _blank(source.raw)
 
 

@@ -60,6 +60,7 @@ class Live(Store):
         self.name = name
         self._most = self.most_size = most
         self.records = record_schemas is not None
+        self.record_schemas = record_schemas
         self._kept = Kept(most, spill, most_spilled, record_schemas)
         self._files = self._kept.files
         self._feed = LiveFeed(feeds, self._kept, self.left_out, self._published)

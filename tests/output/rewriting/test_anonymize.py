@@ -1,12 +1,15 @@
 """--anonymize over every message of Kafka's at every version: what stays is on a list, sizes and numbers are the same."""
 
 import gzip
+import io
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,7 @@ from kproxy.output.rewriting.anonymize import (
     USER_DATA,
     Anonymizer,
     Pseudonyms,
+    ValuePseudonyms,
     rewrite_texts,
 )
 from kproxy.output.rewriting.rewriter import Context, has_records
@@ -136,6 +140,55 @@ def test_records_keep_what_is_not_said_by_people() -> None:
     assert first.key == second.key == NAMES.data(b"customer-1")
     assert first.value == NAMES.data(b"4111 1111")
     assert first.headers == [(NAMES.text("trace"), NAMES.data(b"abc")), (NAMES.text("n"), None)]
+
+
+def test_records_whose_schema_is_known_are_read_by_it() -> None:
+    """Uncompressed, so that the field changes its size; the schema is named in a header, which stays."""
+    fields = [
+        {"name": "customer", "type": "string"},
+        {"name": "total", "type": "long"},
+        {"name": "paid", "type": "boolean"},
+    ]
+    parsed = fastavro.parse_schema({"type": "record", "name": "Order", "fields": fields})
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, parsed, {"customer": "Ada Lovelace", "total": 4_111, "paid": True})
+    header = ("__value_schema_id", b"\0\0\0\0\7")
+    registered = json.dumps({"subject": "s", "version": 1, "id": 7, "schema": json.dumps(parsed)}).encode()
+    anonymizer = Anonymizer(NAMES)
+    for topic, record in [
+        ("_schemas", Record(value=registered)),
+        (
+            "orders",
+            Record(key=b"\0\0\0\0\7" + stream.getvalue(), value=stream.getvalue(), headers=[header, ("h", b"x")]),
+        ),
+    ]:
+        anonymizer.record(record, RecordBatch([record]), topic)
+    assert record.headers == [header, (NAMES.text("h"), NAMES.data(b"x"))]
+    assert record.key == header[1] + (record.value or b"")
+    read: Any = fastavro.schemaless_reader(io.BytesIO(record.value or b""), parsed, None)
+    assert (read["customer"], read["paid"]) == (NAMES.text("Ada Lovelace"), True)
+    assert 1_000 <= read["total"] <= 9_999
+    assert read["total"] != 4_111
+    registry = Record(value=registered)
+    anonymizer.record(registry, RecordBatch([registry]), "_schemas")
+    assert registry.value == NAMES.data(registered)
+
+
+@pytest.mark.parametrize(
+    ("number", "least", "most"),
+    [(0, 0, 9), (7, 0, 9), (42, 10, 99), (-4_111, -9_999, -1_000), (2**31 - 1, 10**9, 2**31 - 1)],
+)
+def test_whole_numbers_keep_their_digits(number: int, least: int, most: int) -> None:
+    substitute = ValuePseudonyms(NAMES).whole(number, -(2**31), 2**31 - 1)
+    assert least <= substitute <= most
+    assert substitute == ValuePseudonyms(NAMES).whole(number, -(2**31), 2**31 - 1)
+
+
+@pytest.mark.parametrize("number", [12.5, -0.001, 1e300, 0.1])
+def test_other_numbers_keep_their_point(number: float) -> None:
+    substitute = ValuePseudonyms(NAMES).real(number)
+    assert Decimal(repr(substitute)).adjusted() <= Decimal(repr(number)).adjusted()
+    assert (substitute < 0) == (number < 0)
 
 
 def test_control_records_stay() -> None:

@@ -77,11 +77,13 @@ def test_what_comes_before_the_first_batch_of_a_snapshot_is_blanked() -> None:
     assert written == bytes(24) + batch()
 
 
-def test_a_change_of_size_is_not_written() -> None:
+def test_a_change_of_size_is_written_unless_the_size_is_kept() -> None:
     def grow(record: Record, _batch: RecordBatch) -> None:
         record.value = b"much more than there was before"
 
-    assert rewrite_records(batch(), grow) == batch()[:61] + bytes(len(batch()) - 61)
+    assert rewrite_records(batch(), grow, keeps_size=True) == batch()[:61] + bytes(len(batch()) - 61)
+    (grown,) = read_records(rewrite_records(batch(), grow))
+    assert {record.value for record in grown.records} == {b"much more than there was before"}
 
 
 # frame version 1, type 2 (TopicRecord), version 0, name "fwd", an id, no tags
