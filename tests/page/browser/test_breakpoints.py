@@ -1,9 +1,7 @@
 """Breakpoints in Chromium before a real broker: stop, edit and answer messages of librdkafka and Kafka's own client."""
 
 import json
-import os
 import re
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -16,19 +14,16 @@ from confluent_kafka import KafkaError
 from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.breaking import BreakpointsPage
-from tests.page.browser.driving import NARROW, WIDE, driven
+from tests.page.browser.driving import NARROW, WIDE
 from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_hostile import shows_text_only, unseen
-from tests.support.fault_clients.java import JavaClient
 from tests.support.filtering import make, part, request_frame
 from tests.support.frames import request
 from tests.support.hostile_names import exchanges_of, hostile_names
-from tests.support.kafka.brokers import PASSWORD, Cluster
+from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
-from tests.support.kafka.processes import children, command_line
-from tests.support.kafka.security import Security
 from tests.support.sockets import address, end_offsets
-from tests.support.stopping import PRODUCE, Stopping, produce, stopping
+from tests.support.stopping import PRODUCE, Stopping, stopping
 
 __all__ = ["axe"]
 
@@ -121,35 +116,6 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
 
 
 @pytest.mark.long
-def test_kafkas_own_client_waits_as_long_as_it_is_kept_and_sees_exactly_the_error(start: Starts) -> None:
-    scene, page = start(page={"hold": 30})
-    page.add(PRODUCE)
-    java = JavaClient()
-    try:
-        seen = scene.at_once(java.run, "Produce", scene.proxy.bootstrap(), scene.topic, "c", {"retries": "0"})
-        title = page.rows()[0]
-        assert page.seconds_left() <= 30
-        page.press(Keys.ESCAPE, "j", "m")  # leave the line, choose the stop, keep it
-        page.until(lambda: page.seconds_left() > 30, "more time")
-        page.open(title)
-        page.press(Keys.ESCAPE)
-        page.click("Answer with an error…")
-        page.until(lambda: page.all("#errors li"), "the errors")
-        page.press("29", Keys.ENTER)
-        page.done("was answered with TOPIC_AUTHORIZATION_FAILED")
-        page.rows()  # the client sends two more, and the first of them is stopped
-        page.click("Remove")
-        page.click("Resume all")
-        answered = seen.result(120)
-        assert answered.responses[0] == {"TOPIC_AUTHORIZATION_FAILED"}
-        assert answered.said == ["TOPIC_AUTHORIZATION_FAILED", None, None]
-    finally:
-        java.close()
-    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
-    assert end_offsets(scene.broker.open, scene.topic) == {0: 2}
-
-
-@pytest.mark.long
 def test_a_message_is_held_while_it_is_open(start: Starts) -> None:
     scene, page = start(page={"hold": 8})
     page.add(PRODUCE)
@@ -161,19 +127,6 @@ def test_a_message_is_held_while_it_is_open(start: Starts) -> None:
     assert not report.done()
     page.click("Resume")
     assert report.result(60) is None
-
-
-@pytest.mark.long
-def test_what_nobody_decides_goes_on_when_its_countdown_ends(start: Starts) -> None:
-    scene, page = start(page={"hold": 20})
-    page.add(PRODUCE)
-    report = scene.produce(b"untouched")
-    page.rows()
-    page.until(lambda: 0 < page.seconds_left() < 19.5, "the countdown")
-    assert report.result(60) is None
-    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
-    assert page.texts(".done > *") == [], "nobody has decided"
-    assert scene.values(1) == [b"untouched"]
 
 
 @pytest.mark.long
@@ -232,22 +185,6 @@ def test_an_edit_that_was_not_sent_is_kept_until_its_stop_is_over_and_shown_then
 
 
 @pytest.mark.long
-def test_a_killed_browser_leaves_nothing_stopped(single: Cluster, tmp_path: Path, topic_name: str) -> None:
-    with stopping(single, tmp_path / "proxy", topic_name, page={"away": 20}) as scene, driven() as browser:
-        page = BreakpointsPage(browser, scene)
-        page.add(PRODUCE)
-        report = scene.produce(b"untouched")
-        page.rows()
-        own = [pid for pid in children(browser.service.process.pid) if "chromedriver" not in command_line(pid)]
-        for pid in own:
-            os.kill(pid, signal.SIGKILL)
-        assert report.result(60) is None  # the stop would last two minutes
-        assert scene.logged("breakpoints were removed, as no page is open")["seconds"] == 20
-        assert scene.produce(b"at once").result(60) is None
-        assert scene.values(2) == [b"untouched", b"at once"]
-
-
-@pytest.mark.long
 def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Starts) -> None:
     scene, page = start()
     page.add(PRODUCE)
@@ -275,43 +212,6 @@ def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Star
         ]
 
     page.until(is_back, "the view is back, and nothing set")
-
-
-@pytest.mark.long
-def test_a_hundred_are_stopped_at_once_and_go_on_with_one_click(start: Starts) -> None:
-    scene, page = start(workers=2)
-    page.add('apiName == "ApiVersions" && clientId == "one of many"')
-    sockets = [socket.create_connection(address(scene.proxy.bootstrap()), 60) for _ in range(100)]
-    for number, one in enumerate(sockets):
-        one.sendall(request(18, 0, number, b"", client_id="one of many"))
-    page.rows(100)
-    page.show("groups")
-    page.until(lambda: page.texts(".stopped-count") == ["100 stopped"], "the notice")
-    page.show("breakpoints")
-    page.rows(100)
-    page.click("Resume all")
-    for number, one in enumerate(sockets):
-        with one:
-            assert int.from_bytes(one.recv(8, socket.MSG_WAITALL)[4:], "big") == number
-    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
-
-
-@pytest.mark.long
-def test_a_login_is_not_in_the_page(start: Starts) -> None:
-    scene, page = start(listener="SASL", page={"hold": 1})
-    login: dict[str, Any] = Security("SASL_PLAINTEXT", "PLAIN").librdkafka()
-    seen: set[str] = set()
-    for direction in ("request", "response"):
-        page.add("true", direction)
-        report = scene.at_once(produce, scene.proxy.bootstrap(), scene.topic, b"v", **login)
-        while not report.done():
-            seen.update(title.split()[0] for title in page.texts(".stops .name"))
-            assert PASSWORD not in page.run("return document.documentElement.outerHTML")
-        assert report.result(60) is None
-    assert {"Metadata", "Produce"} <= seen
-    assert not {"SaslHandshake", "SaslAuthenticate"} & seen
-    page.condition().send_keys('apiName == "SaslAuthenticate"', Keys.ENTER)
-    page.until(lambda: "is part of a login, and cannot be stopped" in page.texts("#filter-said")[0], "the refusal")
 
 
 @pytest.mark.long

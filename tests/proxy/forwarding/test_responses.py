@@ -21,10 +21,14 @@ from tests.filters.test_rewrite_addresses import rewritten, samples
 from tests.support import referees
 from tests.support.filtering import Served, make, part, response_frame
 from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
+from tests.support.sampled import sampled
 
 REAL = "kafka-7.secret.internal"
 TOLD = [(7, "127.0.0.1", 19_100), (8, "127.0.0.1", 19_101)]  # the listener's host, its port + 1 + the node id
-SIZES = [0, 1, 5_000, 262_144, 1_048_577, pytest.param(5_000_000, marks=pytest.mark.long)]
+SIZES = [
+    *sampled([0, 1, 5_000, 262_144, 1_048_577], [0, 5_000, 1_048_577]),
+    pytest.param(5_000_000, marks=pytest.mark.long),
+]
 NEWEST = {0: "Produce", 1: "Fetch", 78: "ShareFetch", 79: "ShareAcknowledge"}
 
 
@@ -277,7 +281,7 @@ def kafkas_responses(api_key: int, version: int) -> list[tuple[bytes, bytes]]:
     return made
 
 
-@pytest.mark.parametrize("largest", [1, 7, 1_000_000])
+@pytest.mark.parametrize("largest", sampled([1, 7, 1_000_000], [7]))
 @pytest.mark.parametrize(("api_key", "version"), HEADS)
 async def test_addresses_at_the_beginning_are_rewritten_however_the_response_is_cut(
     api_key: int, version: int, largest: int
