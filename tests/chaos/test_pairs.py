@@ -1,4 +1,4 @@
-"""Promises 1, 10, 12 and 13, attacks 6, 9, 10, 12 and 13: frames of bad sizes and unknown APIs, and who answers whom.
+"""Promises 1, 10, 12 and 13, attacks 6, 9, 10 and 13: frames of bad sizes and unknown APIs, and who answers whom.
 
 Requests and responses stay in order, and together, whatever is between them. A million: `python -m pytest tests/chaos -m long`.
 """
@@ -17,14 +17,11 @@ from tests.chaos.peers import Peer, Recorder, answer, client, is_answered, size_
 from tests.support.frames import (
     api_versions,
     batch,
-    frame,
     heartbeat,
     heartbeat_answer,
     produce,
     record,
     request,
-    sasl_handshake,
-    sasl_handshake_answer,
 )
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
@@ -250,43 +247,6 @@ def test_attack_10_odd_correlation_ids_pass_and_are_counted(shared: Shared, kind
     with client(proxy.bootstrap()) as other:  # other connections are not affected
         other.send(asked[0] + asked[1])
         assert other.exactly(len(odd)) == odd
-
-
-def raw(token: bytes) -> bytes:
-    return frame(token)
-
-
-LOOKS_LIKE_METADATA = pack(">hhihs", 3, 4, 1, 1, b"x") + pack(">i", -1) + b"\0"
-TOKENS = {
-    "PLAIN": b"\0alice\0secret",
-    "one that parses as a header": LOOKS_LIKE_METADATA,
-    "one byte": b"\x01",
-    "nothing": b"",
-    "a Produce with acks=0": produce(4, 0)[4:],
-}
-
-
-@pytest.mark.parametrize("token", TOKENS)
-def test_attack_12_raw_tokens_after_a_handshake_of_version_0(shared: Shared, token: str) -> None:
-    """No header in them, either way: they pass as they are, and then requests are requests again."""
-    data = TOKENS[token]
-
-    def script(peer: Peer) -> None:
-        peer.frame()
-        peer.send(sasl_handshake_answer(1))
-        assert peer.frame() == raw(data)
-        peer.send(raw(b""))
-        while True:
-            peer.send(answer(peer.frame()))
-
-    proxy = shared(script)
-    with client(proxy.bootstrap()) as one:
-        one.send(sasl_handshake(1, 0))
-        assert one.frame() == sasl_handshake_answer(1)
-        one.send(raw(data))
-        assert one.frame() == raw(b"")
-        one.send(heartbeat(9))
-        assert one.frame() == answer(heartbeat(9))
 
 
 def produce_acks_zero(topic: str, number: int, count: int) -> bytes:

@@ -1,13 +1,9 @@
 """Files of one capture on Spark: rotated, copied, damaged, changed later; captures that only look alike."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
 
 from kproxy.spark.catalog import Report
@@ -147,17 +143,6 @@ def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", t
     report = ingest(spark.sparkContext, [str(tmp_path / "in")], str(tmp_path / "out"), **options)
     assert (report.problems, notes) == ([], [])
     assert differences(of_whole(tmp_path, name), without_names(rowset(tmp_path / "out"))) == {}
-
-
-def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) -> None:
-    cut(packets_of(GROUP), tmp_path / "in", 6)
-    words = ["ingest", "--master", "local-cluster[2,1,1024]", "--records", "--split-from", "0", "-o", "tables", "in"]
-    command = [sys.executable, "-c", "from kproxy.cli.spark import main; main()", *words]
-    environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3_000:]
-    assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "tables"))) == {}
 
 
 def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
