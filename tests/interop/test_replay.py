@@ -24,6 +24,7 @@ from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.security import Security
 from tests.support.replayed import capture, recorded
+from tests.support.sockets import end_offsets
 
 PATIENCE_S = 60.0
 
@@ -162,6 +163,9 @@ def test_interrupted_in_a_transaction_it_says_that_it_is_open(single: Cluster) -
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
+                eventually(
+                    lambda: sum(end_offsets(single.open, "tx").values()), what="a record"
+                )  # Kafka's tool is dear
                 eventually(lambda: transactions(single).get("tx-1") == "Ongoing", what="a transaction has begun")
                 assert process.poll() is None
                 process.send_signal(signal.SIGINT)
