@@ -175,7 +175,7 @@ FETCH_PARTITION = (
 
 
 @pytest.mark.parametrize("version", sampled([15, 16, 17], [17]))
-@pytest.mark.parametrize("records", [0, 30])
+@pytest.mark.parametrize("records", [0, 8])
 def test_fetch_from_another_than_the_leader(
     entrance_to_three: Entrance, spread: str, version: int, records: int
 ) -> None:
