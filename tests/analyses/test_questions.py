@@ -463,10 +463,10 @@ def test_an_answer_to_offset_fetch_is_no_commit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ends", "committed"),
     [
-        (((4, True),), 70),
-        (((4, False),), 30),  # aborted
+        pytest.param(((4, True),), 70, marks=pytest.mark.slow),
+        pytest.param(((4, False),), 30, marks=pytest.mark.slow),  # aborted
         (((4, False), (6, True)), 30),  # the end of the next transaction is not that of this one
-        (((1, True),), 30),  # open still
+        pytest.param(((1, True),), 30, marks=pytest.mark.slow),  # open still
         ((), 70),  # its coordinator was not captured
     ],
 )
