@@ -286,9 +286,8 @@ class VaultTransit:
             self._ask(key_name, lambda transit: transit.delete_key(key_name, mount_point=self._mount))
         else:
             self._configure(key_name, min_decryption_version=before)
-            self._configure(key_name, min_encryption_version=facts.versions)  # which trimming asks for
+            self._configure(key_name, min_encryption_version=facts.versions)  # without it Vault does not trim
             self._ask(key_name, lambda transit: transit.trim_key(key_name, before, mount_point=self._mount))
-            self._configure(key_name, min_encryption_version=0)  # the newest, also after the next rotation
 
     def rewrap(self, key_name: str, wrapped: bytes) -> bytes:
         ciphertext = self._ciphertext(wrapped)
