@@ -8,6 +8,7 @@ token for another service and a key in the token's own header (jwk, jku, x5u) ge
 joserfc checks signatures; claims are checked here, as what it leaves out by default is mandatory here.
 """
 
+import contextlib
 import math
 import warnings
 from base64 import urlsafe_b64decode
@@ -144,20 +145,22 @@ class Bearer:
         if len(token) > LARGEST:
             raise LoginFailed(f"{len(token)} bytes; a token has {LARGEST} at most", REFUSED)
         authorization, bearer = _open(token)
-        algorithm, key_id = _header(bearer)
-        keys = self._keys()
-        key = keys.find(key_id, algorithm) if keys is not None else None
-        if key is None:
-            keys = await self._refresh()
-            key = keys.find(key_id, algorithm) if keys is not None else None
-        if keys is None:
-            raise LoginFailed("the keys of the identity provider are not known yet", REFUSED)
-        if key is None:
-            raise LoginFailed(f"the identity provider has no key for a token of its id and {algorithm}", REFUSED)
-        principal = check_claims(_verified(bearer, algorithm, key), self._rules, self._now_s())
+        principal = check_claims(await self._claims(bearer), self._rules, self._now_s())
         if authorization not in ("", principal.name):
             raise LoginFailed("the authorization id is not the principal of the token", REFUSED, principal.name)
         return Step(b"", principal)
+
+    async def _claims(self, bearer: str) -> dict[str, Any]:
+        """Return the claims of a token. The keys are read again if none fits; some providers replace a key under its id."""
+        header = _header(bearer)
+        known = self._keys()
+        if known is not None:
+            with contextlib.suppress(LoginFailed):
+                return _verified(bearer, *header, known)
+        keys = await self._refresh()
+        if keys is None:
+            raise LoginFailed("the keys of the identity provider are not known yet", REFUSED)
+        return _verified(bearer, *header, keys)
 
 
 def check_claims(claims: Mapping[str, Any], rules: TokenRules, now_s: float) -> Principal:
@@ -222,8 +225,11 @@ def _header(bearer: str) -> tuple[str, str | None]:
     return algorithm, key_id
 
 
-def _verified(bearer: str, algorithm: str, key: SignatureKey) -> dict[str, Any]:
+def _verified(bearer: str, algorithm: str, key_id: str | None, keys: Keys) -> dict[str, Any]:
     """Return the claims, if the signature is right. Raises LoginFailed."""
+    key = keys.find(key_id, algorithm)
+    if key is None:
+        raise LoginFailed(f"the identity provider has no key for a token of its id and {algorithm}", REFUSED)
     from joserfc import jws  # noqa: PLC0415 - an extra
     from joserfc.errors import JoseError  # noqa: PLC0415
 

@@ -69,6 +69,19 @@ def evaluated(token: bytes, keys: Any = JWKS, rules: TokenRules = RULES) -> Prin
     return step.principal
 
 
+def test_a_key_that_is_replaced_under_its_id_is_asked_for() -> None:
+    other = RSAKey.generate_key(2048, {"kid": "rsa"})
+    old, new = (Keys(json.dumps({"keys": [key.as_dict(private=False)]}).encode()) for key in (other, RSA))
+    asked: list[Keys] = []
+
+    async def refresh() -> Keys:
+        asked.append(new)
+        return new
+
+    step = asyncio.run(Bearer(RULES, lambda: old, refresh, lambda: NOW_S).evaluate(message(signed())))
+    assert step.principal is not None and step.principal.name == "alice" and asked == [new]
+
+
 @pytest.mark.parametrize(
     ("key", "algorithm"), [(RSA, "RS256"), (RSA, "PS512"), (EC, "ES256"), (ED, "EdDSA"), (ED, "Ed25519")]
 )
