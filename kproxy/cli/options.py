@@ -1,7 +1,7 @@
 """Options that several commands have, and what a shell completes for the options of all commands.
 
 KEYLOG, SEPARATE, form_option, bootstrap_option   --keylog; --separate; --format text or json; --bootstrap
-schema_options      a decorator: gives a command --registry, --schemas and --schema (pop_schemas)
+schema_options      a decorator: gives a command --registry, --schemas, --schema and --keys (pop_schemas)
 selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
 pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
@@ -19,6 +19,7 @@ from kproxy.errors import UsageError, did_you_mean
 from kproxy.schemas.settings import SchemaSources
 
 if TYPE_CHECKING:
+    from kproxy.encryption.services.settings import KeySettings
     from kproxy.protocol.facts import Api
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,6 +61,12 @@ SCHEMA_OPTIONS = (
         metavar="TOPIC.PART=FILE",
         multiple=True,
         help="With --records: the schema of a topic, as in orders.value=order.avsc.",
+    ),
+    click.option(
+        "--keys",
+        "key_settings",
+        metavar="FILE",
+        help="With --records: the key service that decrypts values; see kproxy help encryption.",
     ),
 )
 SELECTION = ("apis", "topics", "clients", "groups", "where")  # the names of what selection_options gives
@@ -164,7 +171,7 @@ def selection_options(command: Command) -> Command:
 
 
 def schema_options(command: Command) -> Command:
-    """Give a command --registry, --schemas and --schema, as keyword arguments that ``pop_schemas`` takes."""
+    """Give a command --registry, --schemas, --schema and --keys, as keyword arguments that ``pop_schemas`` takes."""
     for option in reversed(SCHEMA_OPTIONS):
         command = option(command)
     return command
@@ -172,12 +179,19 @@ def schema_options(command: Command) -> Command:
 
 def pop_schemas(options: dict[str, Any], *, records: bool = True) -> SchemaSources:
     """Remove the values of these options from the options of a command. Raises UsageError without *records*."""
-    sources = SchemaSources.of_options(
-        *(options.pop(name) for name in ("registries", "schema_folders", "chosen_schemas"))
-    )
+    names = {"registries": "registries", "schema_folders": "folders", "chosen_schemas": "topics"}
+    schemas = {known_as: options.pop(name) for name, known_as in names.items()}
+    keys = options.pop("key_settings")
+    sources = SchemaSources.of_options(**schemas, keys=None if keys is None else _key_settings(keys))
     if sources != SchemaSources() and not records:
-        raise UsageError("--registry, --schemas and --schema are for records: add --records")
+        raise UsageError("--registry, --schemas, --schema and --keys are for records: add --records")
     return sources
+
+
+def _key_settings(path: str) -> "KeySettings":
+    from kproxy.config.reading import read_key_settings  # noqa: PLC0415 - few calls have the option
+
+    return read_key_settings(path)
 
 
 def pop_condition(options: dict[str, Any]) -> str | None:

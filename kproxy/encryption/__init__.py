@@ -6,6 +6,7 @@ records one by one.
     envelope.py     the format below: Envelope is written before and read from an encrypted field
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
+    reading.py      RecordKeys: values in captures, for decode, sql, report and the page
     services/       what makes and unwraps data keys: contract.py says how, one module for each key service
 
 The way of a key. A key service (a local file, Vault, a cloud's KMS) has key-encryption keys that never leave it, each with a

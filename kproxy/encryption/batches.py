@@ -1,12 +1,13 @@
 """Encrypt and decrypt the values of whole batches; decide what becomes of values that cannot be decrypted."""
 
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kproxy.encryption.data_keys import DataKeys, KeyNotYet, WritingKey
-from kproxy.encryption.envelope import MARKER, NONCE, Damaged, Envelope, associated, read_envelope, split
+from kproxy.encryption.data_keys import KeyNotYet, WritingKey
+from kproxy.encryption.envelope import FIXED, MARKER, NONCE, SIZE_AT, TAG, Damaged, Envelope, read_envelope, split
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
@@ -15,6 +16,7 @@ from kproxy.protocol.records.in_place import ValueEditor
 
 Policy = Literal["fail", "skip", "pass"]
 Kind = Literal["damaged", "another topic", "key destroyed", "key refused", "key service away", "plain"]
+MOST_CIPHERS = 10_000
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyServiceAway, "key service away"),
@@ -33,16 +35,23 @@ class CannotDecrypt(KproxyError):
         self.offset = offset
 
 
+class ReadingKeys(Protocol):
+    """Where the data keys of records are: DataKeys of the filter, or RecordKeys of outputs."""
+
+    def for_reading(self, envelope: Envelope) -> AESGCM:
+        """Return the cipher with the data key of a record. Raises KeyNotYet, KeyServiceError."""
+
+
 class ValueReader:
     """Decrypts the values of a topic. Made for a few batches: it keeps the ciphers that it has used.
 
     Args:
         keys: the data keys.
-        topics: names of the topic, as values carry it: its own, and those whose values are copied to it.
+        topics: names of the topic, as values carry it: its own, and those whose values are copied to it; None: any.
         accepts_plain: whether plain values are returned as they are.
     """
 
-    def __init__(self, keys: DataKeys, topics: Collection[str], *, accepts_plain: bool = True) -> None:
+    def __init__(self, keys: ReadingKeys, topics: Collection[str] | None, *, accepts_plain: bool = True) -> None:
         self._keys = keys
         self._topics = topics
         self.accepts_plain = accepts_plain
@@ -51,21 +60,25 @@ class ValueReader:
 
     def read(self, key: bytes | None, value: bytes) -> bytes:
         """Return the plain value; the same object if it is plain, or ``waits`` is set. Raises CannotDecrypt."""
-        try:
-            envelope = split(value)
-            if envelope is None:
-                if not self.accepts_plain:
-                    raise CannotDecrypt("plain", "the value is not encrypted")
-                return value
-            cipher = self._ciphers.get(envelope) or self._cipher(envelope)
-        except Damaged as error:
-            raise CannotDecrypt("damaged", f"the encrypted value is damaged: {error}") from None
-        except KeyNotYet:
-            self.waits = True
+        if value[: len(MARKER)] != MARKER:
+            if not self.accepts_plain:
+                raise CannotDecrypt("plain", "the value is not encrypted")
             return value
-        nonce_end = len(envelope) + NONCE
+        end = int.from_bytes(value[SIZE_AT:FIXED], "big")
+        envelope = value[:end]
+        cipher = self._ciphers.get(envelope)
+        if cipher is None or len(value) < end + NONCE + TAG:
+            try:
+                cipher = self._cipher(split(value) or b"")
+            except Damaged as error:
+                raise CannotDecrypt("damaged", f"the encrypted value is damaged: {error}") from None
+            except KeyNotYet:
+                self.waits = True
+                return value
+        nonce_end = end + NONCE
         try:
-            return cipher[1](value[len(envelope) : nonce_end], value[nonce_end:], associated(envelope, key))
+            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
+            return cipher[1](value[end:nonce_end], value[nonce_end:], bound)
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged",
@@ -75,13 +88,15 @@ class ValueReader:
     def _cipher(self, encoded: bytes) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
         envelope = read_envelope(encoded)
-        if envelope.topic not in self._topics:
+        if self._topics is not None and envelope.topic not in self._topics:
             raise CannotDecrypt("another topic", f"the value was written to the topic {envelope.topic!r}")
         try:
             cipher = envelope, self._keys.for_reading(envelope).decrypt
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
             raise CannotDecrypt(kind, f"the value takes the key {envelope.key_name!r}: {error}") from None
+        if len(self._ciphers) >= MOST_CIPHERS:
+            self._ciphers.clear()
         self._ciphers[encoded] = cipher
         return cipher
 

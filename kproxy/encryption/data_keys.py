@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kproxy.encryption.envelope import Envelope, associated
+from kproxy.encryption.envelope import Envelope
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -75,7 +75,8 @@ class WritingKey:
 
         def seal(key: bytes | None, value: bytes) -> bytes:
             nonce = salt + next(numbers).to_bytes(8, "big")  # next() of a count is one step, in any thread
-            return b"".join((envelope, nonce, encrypt(nonce, value, associated(envelope, key))))
+            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
+            return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
 
         return seal
 

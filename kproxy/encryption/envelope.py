@@ -8,7 +8,7 @@ from kproxy.errors import KproxyError
 MARKER = b"\xc3KPE"
 VERSION = 1
 VALUE = 0  # what is encrypted
-FIXED = 8  # bytes before the names
+SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
 NONCE, TAG = 12, 16
 MOST_NAME = 255
 
@@ -41,7 +41,7 @@ def split(data: bytes) -> bytes | None:
     """Return the envelope of an encrypted field, as it stands; None for a plain field. Raises Damaged."""
     if not data.startswith(MARKER):
         return None
-    size = int.from_bytes(data[6:FIXED], "big")
+    size = int.from_bytes(data[SIZE_AT:FIXED], "big")
     if len(data) < size + NONCE + TAG or size < FIXED:
         raise Damaged("it is shorter than it says")
     return data[:size]
@@ -70,8 +70,3 @@ def _sized(encoded: bytes, at: int, width: int) -> tuple[bytes, int]:
     if end > len(encoded):
         raise Damaged("its envelope is shorter than what is in it")
     return encoded[start:end], end
-
-
-def associated(envelope: bytes, key: bytes | None) -> bytes:
-    """Return the associated data of a value: its envelope and its record's key."""
-    return envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))

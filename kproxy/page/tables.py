@@ -161,7 +161,7 @@ class Tabled(Store):
                     "offset": offset,
                     "timestamp": timestamp,
                     "key": viewers.view(key, Content(topic, "key", named)),
-                    "value": viewers.view(value, Content(topic, "value", named)),
+                    "value": viewers.view(value, Content(topic, "value", named, key)),
                     "headers": [{"key": name, "value": viewers.view(one, Content(topic, name))} for name, one in named],
                 }
             )

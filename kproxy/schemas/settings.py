@@ -8,12 +8,14 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, convert, structs
 
+from kproxy.encryption.services.settings import KeySettings
 from kproxy.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kproxy.encryption.reading import RecordKeys
     from kproxy.schemas.store import Schema, Schemas
 
 PARTS = ("key", "value")
@@ -68,12 +70,23 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     registries: Annotated[
         list[RegistryOptions], Meta(description="Registries, asked in this order. Nothing but these hosts is asked.")
     ] = []
+    keys: Annotated[
+        KeySettings | None,
+        Meta(
+            description="The key service with which values that the filter encrypt has encrypted are shown; null: they are not."
+        ),
+    ] = None
 
     @classmethod
     def of_options(
-        cls, registries: Iterable[str] = (), folders: "Iterable[str | Path]" = (), topics: Iterable[str] = ()
+        cls,
+        registries: Iterable[str] = (),
+        folders: "Iterable[str | Path]" = (),
+        topics: Iterable[str] = (),
+        *,
+        keys: KeySettings | None = None,
     ) -> "SchemaSources":
-        """Return what the options --registry, --schemas and --schema of a command name. Raises UsageError."""
+        """Return what the options --registry, --schemas, --schema and --keys of a command name. Raises UsageError."""
         pairs = [one.partition("=") for one in topics]
         for place, equals, file in pairs:
             if not file or not _place(place):
@@ -82,6 +95,7 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             topics={place: file for place, _, file in pairs},
             folders=list(map(str, folders)),
             registries=list(map(_registry, registries)),
+            keys=keys,
         )
 
     def absolute(self) -> "SchemaSources":
@@ -99,6 +113,7 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             registries=[
                 structs.replace(one, **{name: path(getattr(one, name)) for name in files}) for one in self.registries
             ],
+            keys=self.keys,
         )
 
     def open(self, wait_s: float = WAIT_S) -> "Schemas":
@@ -115,7 +130,15 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
         chosen = dict(_chosen(place, file) for place, file in self.topics.items())
         sources: list[Source] = [read_folder(Path(folder)) for folder in self.folders]
-        return Schemas([*sources, *(Registry(options, wait_s) for options in self.registries)], chosen)
+        sources += [Registry(options, wait_s) for options in self.registries]
+        return Schemas(sources, chosen, None if self.keys is None else _record_keys(self.keys))
+
+
+def _record_keys(settings: KeySettings) -> "RecordKeys":
+    from kproxy.encryption.reading import RecordKeys  # noqa: PLC0415 - most runs have none
+    from kproxy.encryption.services import key_service  # noqa: PLC0415
+
+    return RecordKeys(key_service(settings))
 
 
 def _registry(option: str) -> RegistryOptions:

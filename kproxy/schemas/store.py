@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from kproxy.encryption.reading import RecordKeys
 from kproxy.errors import KproxyError
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, Substitutes, compile_schema
@@ -158,9 +159,16 @@ class Schemas:
     Args:
         sources: in the order in which they are asked; what is in the traffic comes before them.
         chosen: (topic, "key" or "value") -> the schema of all its records, framed or not.
+        keys: decrypt values before their schemas are looked for.
     """
 
-    def __init__(self, sources: Sequence[Source] = (), chosen: Mapping[tuple[str, str], Schema] | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source] = (),
+        chosen: Mapping[tuple[str, str], Schema] | None = None,
+        keys: RecordKeys | None = None,
+    ) -> None:
+        self.keys = keys or RecordKeys()
         self.seen = Collection("the traffic")
         self.sources: list[Source] = [self.seen, *sources]
         self.chosen = dict(chosen or {})

@@ -14,9 +14,10 @@ REGISTRY_TOPIC = "_schemas"  # where registries keep their schemas (kafkastore.t
 
 
 def make_viewers(schemas: Schemas | None = None) -> Viewers:
-    """Return the viewers of records: by schema, then as JSON, text or hex. *schemas*: None for those in the traffic alone."""
-    viewers = Viewers()
-    viewers.add(SchemaViewer(schemas or Schemas()))
+    """Return the viewers of records: decrypted, then by schema, as JSON, text or hex. *schemas*: None for the traffic's."""
+    viewers, schemas = Viewers(), schemas or Schemas()
+    viewers.add(SchemaViewer(schemas))
+    viewers.decrypt = schemas.keys.decrypt
     return viewers
 
 

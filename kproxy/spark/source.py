@@ -28,6 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from kproxy.config.reading import read_key_settings
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import Table
 from kproxy.schemas.settings import SchemaSources
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 FORMAT = "kproxy"
 DEFAULT_TABLE = "exchanges"
 SCHEMAS = ("registry", "schemas", "schema")  # several of one are separated by commas
-DECODING = {"table", "partitions", "bodies", "records", "where", "keylog", "mode", *SCHEMAS}
+DECODING = {"table", "partitions", "bodies", "records", "where", "keylog", "keys", "mode", *SCHEMAS}
 KNOWN = DECODING | {"path", "paths", "maxfilespertrigger", "settled"}
 SETTLED = 2
 MODES = PERMISSIVE, FAILFAST = "permissive", "failfast"
@@ -112,7 +113,8 @@ class Settings:
         records = _flag(given, "records") or table == "records"
         keylog = str(Path(given["keylog"]).absolute()) if "keylog" in given else None
         schemas = SchemaSources.of_options(
-            *(filter(None, given.get(name, "").split(",")) for name in SCHEMAS)
+            *(filter(None, given.get(name, "").split(",")) for name in SCHEMAS),
+            keys=read_key_settings(given["keys"]) if "keys" in given else None,
         ).absolute()
         options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), keylog, schemas)
         contract(table, options_of_rows)

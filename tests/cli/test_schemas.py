@@ -250,4 +250,4 @@ def test_a_poison_record_in_a_report(kproxy: Kproxy, tmp_path: Path, orders: Pat
         ("9", 1, 0),
     ]
     status, _, err = kproxy("report", "-q", "--schemas", tmp_path, orders)
-    assert (status, err) == (2, "kproxy: --registry, --schemas and --schema are for records: add --records\n")
+    assert (status, err) == (2, "kproxy: --registry, --schemas, --schema and --keys are for records: add --records\n")

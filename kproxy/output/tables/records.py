@@ -9,6 +9,7 @@ its column becomes null.
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kproxy.encryption.envelope import MARKER as ENCRYPTED
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.parquet import schema_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 NO_TIMESTAMP = -1
 MOST_JSON = 64 * 1024 * 1024  # characters of all keys or all values of one field, which may take a byte each
 TOO_MUCH = f"the records before it take {MOST_JSON:,} characters as JSON"
-BEGINNINGS = (*MARKS, *(bytes((one,)) for one in b"{[ \t\r\n"))
+BEGINNINGS = (*MARKS, ENCRYPTED[:1], *(bytes((one,)) for one in b"{[ \t\r\n"))
 
 
 def record_columns(
@@ -50,6 +51,8 @@ def record_columns(
     columns = [_repeated(value, schema.field(number).type, count) for number, value in enumerate(same)]
     keys, values = (records[part].cast(pa.binary()) for part in ("key", "value"))
     headers = _headers(records["headers"], schema.field("headers").type)
+    if viewers is not None:
+        values = _decrypted(keys, values, viewers)
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
     for part, data in (("key", keys), ("value", values)):
         columns += _described(data, headers, Content(field.topic, part), viewers)
@@ -68,6 +71,23 @@ def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
     rewriter = Rewriter()
     withheld = [None if value is None else rewriter.metadata(None, value) for value in values.to_pylist()]
     return pa.array(withheld, pa.binary())
+
+
+def _decrypted(keys: "pyarrow.Array", values: "pyarrow.Array", viewers: "Viewers") -> "pyarrow.Array":
+    """Return the values of records, decrypted where they are encrypted and a key service has their keys."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    marked = pc.equal(pc.binary_slice(values, 0, len(ENCRYPTED)), pa.scalar(ENCRYPTED, pa.binary()))
+    rows = pc.indices_nonzero(marked.fill_null(False)).to_pylist()
+    if not rows:
+        return values
+    plain = values.to_pylist()
+    for row in rows:
+        decrypted = viewers.decrypt(keys[row].as_py(), plain[row])
+        if decrypted is not None and decrypted.value is not None:
+            plain[row] = decrypted.value
+    return pa.array(plain, pa.binary())
 
 
 Described = tuple[str | None, str | None, str | None, int | None, bool | None, str | None]
@@ -123,7 +143,8 @@ def _columns_of(view: dict[str, Any]) -> Described:
     text = None if value is None else json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     number, version = schema.get("id"), schema.get("version")
     version = version if isinstance(version, int) and -(1 << 31) <= version < 1 << 31 else None
-    named = (None if number is None else str(number), schema.get("subject"), schema.get("problem"))
+    problem = schema.get("problem") or view.get("encrypted", {}).get("problem")
+    named = (None if number is None else str(number), schema.get("subject"), problem)
     schema_id, subject, problem = (None if one is None else well_formed(one) for one in named)
     fits = schema.get("fits", True if "value" in schema else None)
     return text, schema_id, subject, version, fits, problem

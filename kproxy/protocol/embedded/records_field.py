@@ -146,7 +146,7 @@ def _viewed(record: Record, topic: str | None, viewers: Viewers) -> dict[str, An
     ]
     return {
         "key": _raw(viewers.view(record.key, Content(topic, "key", record.headers))),
-        "value": _raw(viewers.view(record.value, Content(topic, "value", record.headers))),
+        "value": _raw(viewers.view(record.value, Content(topic, "value", record.headers, record.key))),
         "headers": headers,
     }
 

@@ -18,7 +18,7 @@ called; Viewers.faults has its name and latest error.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,7 @@ class Content:
     headers: Sequence[
         tuple[str, bytes | None]
     ] = ()  # of the record, for its key and value: serializers name schemas there
+    key: bytes | None = None  # of the record, for its value: encrypted values are bound to it
 
 
 class Viewer(Protocol):
@@ -48,6 +49,20 @@ class Viewer(Protocol):
 
     def view(self, data: bytes, content: Content) -> object | None:
         """Return *data* as dicts with string keys, lists, strings, numbers and booleans; None if it has another format."""
+
+
+class Decrypted(Protocol):
+    """What became of an encrypted value (kproxy.encryption.reading)."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def key_name(self) -> str | None: ...
+    @property
+    def problem(self) -> str | None: ...
+
+
+Decrypt = Callable[[bytes | None, bytes], Decrypted | None]  # record key, value -> None for a plain value
 
 
 class JsonViewer:
@@ -99,6 +114,7 @@ class Viewers:
 
     def __init__(self) -> None:
         self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
+        self.decrypt: Decrypt = lambda key, value: None
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
         self._counts: dict[str, int] = {}
 
@@ -107,9 +123,22 @@ class Viewers:
         self.viewers.insert(0, viewer)
 
     def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:
-        """Return ``{name of the viewer: its result, "size": bytes}``; None for null. Never raises."""
+        """Return ``{name of the viewer: its result, "size": bytes}``; None for null. Never raises.
+
+        An encrypted value also has ``encrypted``: the name of the ``key`` that it takes and, if it could not be decrypted, the
+        ``problem``; there is no result of a viewer then.
+        """
         if data is None:
             return None
+        decrypted = self.decrypt(content.key, data) if content.part == "value" else None
+        if decrypted is not None:
+            about = {"key": decrypted.key_name}
+            if decrypted.value is None:
+                return {"encrypted": {**about, "problem": decrypted.problem}, "size": len(data)}
+            return {**self._viewed(decrypted.value, content), "encrypted": about}
+        return self._viewed(data, content)
+
+    def _viewed(self, data: bytes, content: Content) -> dict[str, Any]:
         for viewer in self.viewers:
             result = self._ask(viewer, data, content)
             if result is not None:

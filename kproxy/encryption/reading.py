@@ -1,0 +1,81 @@
+"""Encrypted values for those who read captures: decrypted with the keys of a key service, or said which key they take.
+
+Unlike the filter, it waits for the key service in the caller's thread; a call ends within KeySettings.timeout.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kproxy.encryption.envelope import MARKER, Damaged, Envelope, read_envelope, split
+from kproxy.encryption.services.contract import KeyRefused, KeyService, KeyServiceAway, KeyServiceError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    from kproxy.encryption.batches import ValueReader
+
+MOST_KEYS = 10_000
+NO_SERVICE = "no key service was named (--keys FILE)"
+
+
+class Decrypted(NamedTuple):
+    """What became of an encrypted value."""
+
+    value: bytes | None  # plain; None: see problem
+    key_name: str | None  # the key that it takes; None: that cannot be read
+    problem: str | None
+
+
+class RecordKeys:
+    """Decrypts values for outputs.
+
+    Args:
+        service: the key service; None: values are not decrypted, but the key that they take is known.
+    """
+
+    def __init__(self, service: KeyService | None = None) -> None:
+        self._service = service
+        self._known: dict[tuple[str, bytes], AESGCM | KeyServiceError] = {}
+        self._reader: ValueReader | None = None
+
+    def decrypt(self, key: bytes | None, value: bytes) -> Decrypted | None:
+        """Return what became of a value with the record key *key*; None for a plain value."""
+        if not value.startswith(MARKER):
+            return None
+        from kproxy.encryption.batches import CannotDecrypt, ValueReader  # noqa: PLC0415 - few captures have any
+
+        self._reader = self._reader or ValueReader(self, None)
+        try:
+            return Decrypted(self._reader.read(key, value), _key_name(value), None)
+        except CannotDecrypt as error:
+            return Decrypted(None, _key_name(value), str(error))
+
+    def for_reading(self, envelope: Envelope) -> "AESGCM":
+        """Return the cipher with the data key of a record. Raises KeyServiceError."""
+        if self._service is None:
+            raise KeyRefused(NO_SERVICE)
+        question = envelope.key_name, envelope.wrapped
+        if question not in self._known:
+            if len(self._known) >= MOST_KEYS:
+                self._known.clear()
+            self._known[question] = self._asked(self._service, envelope)
+        known = self._known[question]
+        if isinstance(known, KeyServiceError):
+            raise known.with_traceback(None)
+        return known
+
+    def _asked(self, service: KeyService, envelope: Envelope) -> "AESGCM | KeyServiceError":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+        try:
+            return AESGCM(service.unwrap(envelope.key_name, envelope.wrapped))
+        except KeyServiceError as error:
+            return error
+        except Exception as error:  # of a service that breaks its contract
+            return KeyServiceAway(f"the key service failed ({type(error).__name__})")
+
+
+def _key_name(value: bytes) -> str | None:
+    try:
+        return read_envelope(split(value) or b"").key_name
+    except Damaged:
+        return None

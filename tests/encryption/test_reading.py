@@ -1,0 +1,107 @@
+"""Encrypted values in what decode, sql, report and the page show: with the key, without it, and damaged."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kproxy.encryption.services import loading
+from kproxy.encryption.services.contract import KeyDestroyed
+from kproxy.encryption.services.settings import KeySettings
+from kproxy.output.tables.records import record_columns
+from kproxy.protocol.embedded.records_field import open_records
+from kproxy.protocol.records import Record, read_batches, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from kproxy.schemas.settings import SchemaSources
+from kproxy.schemas.viewer import make_viewers
+from tests.support.encryption import GivenKeys, GivenService, encrypted
+
+NO_SERVICE = "the value takes the key 'kek': no key service was named (--keys FILE)"
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> GivenKeys:
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    GivenService.keys = GivenKeys()
+    return GivenService.keys
+
+
+def field(service: GivenKeys) -> bytes:
+    """Records of the topic orders: JSON that is encrypted, damaged, plain, and null."""
+    made = service.new_data_key("kek")
+    about = {"name": "kek", "topic": "orders", "nonce": bytes(12)}
+    whole = encrypted(b'{"total":7}', made, key=b"k", **about)  # type: ignore[arg-type]
+    values = [whole, whole[:-1] + b"\0\0", b'{"plain":1}', None]
+    records = [Record(offset=at, timestamp=0, key=b"k", value=value) for at, value in enumerate(values)]
+    return write_batches([RecordBatch(records)])
+
+
+def viewers(with_keys: bool) -> Any:
+    return make_viewers(SchemaSources(keys=KeySettings(use="given") if with_keys else None).open())
+
+
+def test_lines_have_the_plain_value_for_those_who_have_the_key(service: GivenKeys) -> None:
+    data = field(service)
+    shown = _shown(data, viewers(True))
+    assert shown[0] == {"json": {"total": 7}, "size": 11, "encrypted": {"key": "kek"}}
+    assert shown[1]["encrypted"]["problem"].startswith("the encrypted value, written with the key 'kek'")
+    assert shown[2:] == [{"json": {"plain": 1}, "size": 11}, None]
+    assert service.calls[1:] == [("unwrap", "kek")]
+    without = _shown(data, viewers(False))
+    assert without[0] == {"encrypted": {"key": "kek", "problem": NO_SERVICE}, "size": without[0]["size"]}
+    assert without[2:] == shown[2:]
+    service.error = KeyDestroyed("version 1 is gone")
+    destroyed = _shown(data, viewers(True))
+    assert destroyed[0]["encrypted"]["problem"] == "the value takes the key 'kek': version 1 is gone"
+
+
+def test_tables_have_the_plain_value_for_those_who_have_the_key(service: GivenKeys) -> None:
+    pytest.importorskip("pyarrow")
+    data = field(service)
+    stored = [record.value for record in read_objects(data)]
+    rows = _rows(data, viewers(True))
+    assert [row["value"] for row in rows] == [b'{"total":7}', stored[1], b'{"plain":1}', None]
+    assert [row["value_json"] and json.loads(row["value_json"]) for row in rows] == [
+        {"total": 7},
+        None,
+        {"plain": 1},
+        None,
+    ]
+    without = _rows(data, viewers(False))
+    assert [row["value"] for row in without] == stored
+    assert [row["value_problem"] for row in without] == [NO_SERVICE, NO_SERVICE, None, None]
+
+
+def test_the_option_keys_names_a_file_of_settings(service: GivenKeys, tmp_path: Path) -> None:
+    from kproxy.cli.options import pop_schemas  # noqa: PLC0415 - the rest needs no click
+
+    (tmp_path / "keys.yaml").write_text("use: given\n")
+    options = {
+        "registries": (),
+        "schema_folders": (),
+        "chosen_schemas": (),
+        "key_settings": str(tmp_path / "keys.yaml"),
+    }
+    assert _shown(field(service), make_viewers(pop_schemas(options).open()))[0]["json"] == {"total": 7}
+
+
+def read_objects(data: bytes) -> list[Record]:
+    from kproxy.protocol.records import read_records  # noqa: PLC0415
+
+    return [record for batch in read_records(data) for record in batch.records]
+
+
+def _shown(data: bytes, viewers: Any) -> list[Any]:
+    import msgspec  # noqa: PLC0415
+
+    opened = msgspec.json.decode(msgspec.json.encode(open_records(data, "orders", 0, viewers=viewers)))
+    return [record["value"] for record in opened["records"]]
+
+
+def _rows(data: bytes, viewers: Any) -> list[dict[str, Any]]:
+    place: Any = SimpleNamespace(direction="fetch", topic="orders", topic_id=None, partition=0)
+    rows, _ = record_columns("c", None, 1, place, read_batches(data), viewers)
+    listed: list[dict[str, Any]] = rows.to_pylist()
+    return listed
