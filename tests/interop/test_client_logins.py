@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +12,19 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from kproxy.pipeline.reading import read
+from tests.conftest import Require
 from tests.interop.clients import Client
 from tests.interop.test_clients import CLIENTS, complaints, values
 from tests.proxy.test_client_logins import write_users
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import Security
 from tests.support.sockets import end_offsets
+from tests.truth.lab import go_client
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 COUNT = 300
@@ -59,6 +64,27 @@ def test_there_and_back(single: Cluster, proxy: Proxy, client: Client, mechanism
     assert client.produce(entrance, topic_name, COUNT) == COUNT
     assert end_offsets(single.open, topic_name) == {0: COUNT}
     assert client.consume(entrance, topic_name, COUNT) == values(COUNT)
+
+
+def produced_by_franz_go(single: Cluster, proxy: Proxy, topic: str, **login: str) -> None:
+    """Have franz-go produce for longer than two sessions: each record is acknowledged, and there once."""
+    words = {"library": "franz-go", "role": "produce", "bootstrap": proxy.bootstrap(), "topic": topic, "rate": "100"}
+    command = [str(go_client()), *(f"{name}={value}" for name, value in (words | login).items())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            eventually(lambda: end_offsets(single.open, topic)[0] > 100 * LOAD_S, what="franz-go produces")
+        finally:
+            process.terminate()
+            said = [json.loads(line) for line in process.communicate()[0].splitlines()]
+    assert said[-1]["event"] == "ended" and said[-1]["failed"] == 0
+    assert end_offsets(single.open, topic) == {0: said[-1]["sent"]}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_franz_go(single: Cluster, proxy: Proxy, mechanism: str, topic_name: str, require: Require) -> None:
+    require("go", shutil.which("go"), "there is no Go")
+    single.topic(topic_name)
+    produced_by_franz_go(single, proxy, topic_name, mechanism=mechanism, user=USER, password=PASSWORD)
 
 
 def test_a_wrong_password(single: Cluster, proxy: Proxy) -> None:

@@ -1,10 +1,13 @@
-"""Java and librdkafka get tokens of an identity provider and log in to kproxy with them; the broker wants no login."""
+"""Java, librdkafka and franz-go have tokens of an identity provider and log in to kproxy with them; the broker wants no login."""
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import Require
 from tests.interop.clients import Client, Java, Librdkafka, values
+from tests.interop.test_client_logins import produced_by_franz_go
 from tests.support.identity_provider import AUDIENCE, IdentityProvider
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
@@ -23,6 +26,7 @@ class Tokens(Security):
     """A client that gets its tokens by client credentials."""
 
     endpoint = ""
+    provider: IdentityProvider
 
     def java(self) -> dict[str, str]:
         module = f"{OAUTH}.OAuthBearerLoginModule required"
@@ -49,9 +53,10 @@ class Tokens(Security):
 def proxy(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     folder = tmp_path_factory.mktemp("tokens")
     provider = IdentityProvider(folder, "alice", 300).start()
+    Tokens.provider = provider
     Tokens.endpoint = f"{provider.issuer}/token"
     tokens = {"issuer": provider.issuer, "audience": [AUDIENCE], "keys_url": provider.keys_url}
-    authentication = {"mechanisms": ["OAUTHBEARER"], "tokens": tokens, "plain_without_tls": True}
+    authentication = {"mechanisms": ["OAUTHBEARER"], "tokens": tokens, "plain_without_tls": True, "session": 2}
     made = Proxy(folder / "proxy", [virtual_cluster(single.bootstrap("PLAIN"), authentication=authentication)])
     with pytest.MonkeyPatch.context() as patch:
         close_tools()  # those that run may fetch no tokens
@@ -73,3 +78,10 @@ def test_there_and_back(single: Cluster, proxy: Proxy, client: Client, topic_nam
     assert client.consume(entrance, topic_name, COUNT) == values(COUNT)
     assert proxy.count("kproxy_client_logins_total", "ok") >= before + 2
     assert "eyJ" not in proxy.log.read_text()
+
+
+def test_franz_go(single: Cluster, proxy: Proxy, topic_name: str, require: Require) -> None:
+    require("go", shutil.which("go"), "there is no Go")
+    single.topic(topic_name)
+    token, _ = Tokens.provider.token()
+    produced_by_franz_go(single, proxy, topic_name, mechanism="OAUTHBEARER", password=token)

@@ -13,6 +13,10 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 var job = map[string]string{}
@@ -56,8 +60,24 @@ func paced(ctx context.Context, do func(value []byte)) {
 	}
 }
 
+// What every client of franz-go has; a login if the words name a mechanism.
+func franz() []kgo.Opt {
+	user, password := job["user"], job["password"]
+	mechanism := map[string]sasl.Mechanism{
+		"PLAIN":         plain.Auth{User: user, Pass: password}.AsMechanism(),
+		"SCRAM-SHA-256": scram.Auth{User: user, Pass: password}.AsSha256Mechanism(),
+		"SCRAM-SHA-512": scram.Auth{User: user, Pass: password}.AsSha512Mechanism(),
+		"OAUTHBEARER":   oauth.Auth{Token: password}.AsMechanism(),
+	}[job["mechanism"]]
+	options := []kgo.Opt{kgo.SeedBrokers(servers()...), kgo.ClientID(job["client_id"])}
+	if mechanism != nil {
+		options = append(options, kgo.SASL(mechanism))
+	}
+	return options
+}
+
 func franzProduce(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(servers()...), kgo.ClientID(job["client_id"]))
+	client, err := kgo.NewClient(franz()...)
 	if err != nil {
 		return err
 	}
@@ -76,8 +96,8 @@ func franzProduce(ctx context.Context) error {
 }
 
 func franzConsume(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(servers()...), kgo.ClientID(job["client_id"]),
-		kgo.ConsumerGroup(job["group"]), kgo.ConsumeTopics(job["topic"]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(append(franz(),
+		kgo.ConsumerGroup(job["group"]), kgo.ConsumeTopics(job["topic"]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	if err != nil {
 		return err
 	}
