@@ -124,6 +124,7 @@ class Cluster:
             "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
             "inter.broker.listener.name": "INNER",
             "log.dirs": str(broker.folder / "data"),
+            "broker.rack": f"rack-{broker.node}",
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "share.coordinator.state.topic.replication.factor": replicas,

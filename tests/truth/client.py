@@ -7,7 +7,12 @@ import sys
 
 from tests.truth.job import count_error, end, say, seen
 
-MODULES = {"librdkafka": "librdkafka", "kafka-python": "kafka_python", "aiokafka": "aio_kafka"}
+MODULES = {
+    "librdkafka": "librdkafka",
+    "kafka-python": "kafka_python",
+    "aiokafka": "aio_kafka",
+    "home-made": "home_made",
+}
 
 
 def main(text: str) -> None:

@@ -1,5 +1,6 @@
 """Clients of kafka-python."""
 
+import time
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -11,7 +12,9 @@ def produce(job: Job) -> None:
     producer = KafkaProducer(**_kafka_python(job))
     for number in paced(job):
         key, value = record(job, number)
-        future = producer.send(job["topic"], value, key=key)
+        future = producer.send(
+            job["topic"], value, key=key, timestamp_ms=int((time.time() + job.get("shift", 0)) * 1000)
+        )
         future.add_callback(lambda _: seen.update(["acknowledged"]))
         future.add_errback(lambda error: count_error(type(error).__name__))
         seen["sent"] += 1

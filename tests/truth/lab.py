@@ -271,6 +271,24 @@ class Lab:
         broker.thaw()
         return at
 
+    def starve_broker(self, node: int, seconds: float) -> float:
+        """Give a broker a fifth of its processor for so long."""
+        broker: Broker = self.cluster.brokers[node]
+        at = self.note(f"broker {node} gets a fifth of its processor for {seconds:g} s")
+        while time.time() < at + seconds:
+            broker.freeze()
+            time.sleep(1.6)
+            broker.thaw()
+            time.sleep(0.4)
+        return at
+
+    def cut_off(self, host: str, seconds: float) -> float:
+        """Cut a host off the network for so long."""
+        at = self.note(f"the network of {host} is cut for {seconds:g} s")
+        with self.network.cut(host):
+            time.sleep(seconds)
+        return at
+
     def set_capture_clock(self, seconds: float) -> float:
         """Have the clock of the capturing host go forward so much, or back."""
         at = self.note(f"the capture's clock is set by {seconds:+g} s")
@@ -333,6 +351,7 @@ _OPTIONS = {
     "renew",
     "daily",
     "to",
+    "corrupt",
 }
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 
@@ -386,6 +405,7 @@ _SECURITY: dict[str, Callable[[str, str, str, str, str], dict[str, Any]]] = {
     "java": _java_security,
     "franz-go": _no_security,
     "sarama": _no_security,
+    "home-made": _no_security,
 }
 
 

@@ -4,6 +4,8 @@ import gzip
 import os
 import subprocess
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.kafka.processes import eventually, spawn, stop
@@ -48,12 +50,24 @@ class Network:
         self.address(host)
         return ["ip", "netns", "exec", self._namespace(host)]
 
+    def _outer(self, host: str) -> str:
+        """The end on the bridge of a host's link."""
+        self.address(host)
+        return f"{self._bridge}-{list(self._hosts).index(host) + 1}"
+
     def limit(self, host: str, kilobits: int) -> None:
         """Let so many kilobits a second through to a host."""
-        self.address(host)
-        outer = f"{self._bridge}-{list(self._hosts).index(host) + 1}"
         rate = ("tbf", "rate", f"{kilobits}kbit", "burst", "5kb", "latency", "3s")
-        run("tc", "qdisc", "add", "dev", outer, "root", *rate)
+        run("tc", "qdisc", "add", "dev", self._outer(host), "root", *rate)
+
+    @contextmanager
+    def cut(self, host: str) -> Iterator[None]:
+        """Let nothing through to or from a host."""
+        run("ip", "link", "set", self._outer(host), "down")
+        try:
+            yield
+        finally:
+            run("ip", "link", "set", self._outer(host), "up")
 
     def _namespace(self, host: str) -> str:
         return f"{self._bridge}-{host}"

@@ -6,6 +6,7 @@ wrong only where the workload denies them.
 """
 
 import datetime
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -159,3 +160,64 @@ def _moment(at: float | None) -> str:
 def _short(row: Row) -> str:
     columns = ("first_at", "began_at", "client_id", "group_id", "topic", "partition", "cause", "error_name", "evidence")
     return " ".join(f"{name}={row[name]}" for name in columns if row.get(name) is not None)
+
+
+def explained(manifest: Manifest, rows: Sequence[Row]) -> Iterator[tuple[bool, str]]:
+    """For each setting that a client was given and ``explain`` tells: whether that is true, and both."""
+    for client in manifest.clients:
+        given = {name.replace("_", "."): str(value) for name, value in client.settings.items()}
+        for row in rows:
+            names = set(re.findall(r"[a-z.]+[a-z]", row["setting"]))
+            value = next((given[name] for name in names if name in given), None)
+            if row["client_id"] == client.client_id and row["value"] is not None and value is not None:
+                yield (
+                    _holds(row, value),
+                    f"{client.client_id} {row['setting']}: {value}, {row['certainty']} {row['value']}",
+                )
+
+
+def _holds(row: Row, value: str) -> bool:
+    low, between, high = row["value"].partition(" to ")
+    if between:
+        return int(low) <= int(value) <= int(high) <= 2 * int(low)
+    if row["certainty"] in {"at least", "at most"}:
+        return bool(int(low) <= int(value) if row["certainty"] == "at least" else int(low) >= int(value))
+    low = low.replace(", ", ",")
+    return low.lower() == {"-1": "all"}.get(value, value).lower().split(".")[-1].removesuffix("assignor")
+
+
+NEAR = 10.0  # seconds within which two statements are about the same
+# An analysis and another one, with the rows of it that say the contrary, and the columns by which both are about the same.
+CONTRARY: tuple[tuple[str, str, Row, tuple[str, ...]], ...] = (
+    ("deprecated_versions", "readiness", {"verdict": "fine"}, ("client_id", "software")),
+    ("max_poll_exceeded", "rebalances", {"cause": "session timeout"}, ("client_id", "group_id", "member_id")),
+    ("session_expired", "rebalances", {"cause": ["poll timeout", "left"]}, ("client_id", "group_id", "member_id")),
+    ("static_member_flapping", "rebalances", {"cause": "deployment"}, ("cluster", "group_id")),
+    ("rebalance_storm", "rebalances", {"cause": "deployment"}, ("cluster", "group_id")),
+    *(
+        ("group_without_commits", name, {}, ("client_id", "group_id", "cluster"))
+        for name in ("commit_per_record", "commit_storm", "refused_commits")
+    ),
+    ("falling_behind", "empty_fetch_loop", {}, ("client_id", "client_address")),
+    *(
+        ("clock_jump", name, {}, ("cluster",))
+        for name in ("broker_away", "slow_broker", "noisy_neighbour", "lost_records")
+    ),
+    ("throttled", "falling_behind", {"cause": "consumer"}, ("client_id", "cluster")),
+    ("broker_away", "reconnect_loop", {"cause": "unknown"}, ("client_id", "client_address")),
+    ("auto_created_topic", "unknown_topic_loop", {}, ("client_id", "topic", "cluster")),
+    ("lost_records", "sequence_errors", {"severity": "info"}, ("cluster", "topic", "partition")),
+    ("empty_fetch_loop", "small_fetches", {}, ("client_id", "client_address")),
+)
+
+
+def contradictions(made: Report) -> Iterator[str]:
+    """Pairs of statements of a report that cannot both be true."""
+    rows = {name: found["rows"] for name, found in made["analyses"].items()}
+    for one, other, contrary, same in CONTRARY:
+        denying = [row for row in rows.get(other, []) if all(_is(row.get(name), contrary[name]) for name in contrary)]
+        for row, each in itertools.product(rows.get(one, []), denying):
+            times = [began for began in (_began(row), _began(each)) if began is not None]
+            is_near = len(times) < 2 or abs(times[0] - times[1]) <= NEAR
+            if is_near and all(row[name] == each[name] for name in same if name in row and name in each):
+                yield f"{one}: {_short(row)}; {other}: {_short(each)}"

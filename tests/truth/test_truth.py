@@ -15,18 +15,31 @@ from tests.truth.__main__ import STORED
 from tests.truth.lab import WORKLOADS
 from tests.truth.manifest import read_manifests
 from tests.truth.network import PROGRAMS
-from tests.truth.score import Result, judge, score
+from tests.truth.score import CONTRARY, Report, Result, contradictions, judge, score
 
 
-def test_promise_33_what_is_said_about_stored_captures_is_true() -> None:
-    """All in one report, in which each capture and its cluster is one of its own."""
+@pytest.fixture(scope="module")
+def made() -> Report:
+    """All stored captures in one report, in which each capture and its cluster is one of its own."""
+    return report_json("--all", "--separate", *read_manifests(STORED))
+
+
+def test_promise_33_what_is_said_about_stored_captures_is_true(made: Report) -> None:
     manifests = read_manifests(STORED)
-    made = report_json("--all", "--separate", *manifests)
     result = Result()
     for manifest in manifests.values():
         judge(manifest, made, result)
     assert result.workloads == len(manifests) >= 3
     assert not result.wrong(), result.wrong()
+
+
+def test_promise_33_no_two_statements_contradict_each_other(made: Report) -> None:
+    assert {name for one, other, *_ in CONTRARY for name in (one, other)} <= made["analyses"].keys()
+    assert not list(contradictions(made))
+    # what falls behind cannot be throttled by its own doing: the pair is found
+    client = {"client_id": "app", "first_at": "2026-11-28T01:00:00Z"}
+    rows = {"throttled": [client], "falling_behind": [{**client, "cause": "consumer"}]}
+    assert list(contradictions({"analyses": {name: {"rows": each} for name, each in rows.items()}}))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,10 @@ default: false
 WITH requests AS (
   SELECT c.client,
     e.*,
-    epoch_us(e.request_at) AS micros
+    epoch_us(e.request_at) AS micros,
+    -- what JoinGroup calls rebalance timeout is a setting of its own in aiokafka and in Go's clients
+    CASE WHEN c.library IN ('apache-kafka-java', 'librdkafka', 'kafka-python') THEN 'max.poll.interval.ms' ELSE 'rebalance timeout' END
+      AS rebalance_setting
   FROM exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE c.role = 'client' AND e.request_at IS NOT NULL AND ($client = '' OR c.client_id = $client)
@@ -37,10 +40,10 @@ WITH requests AS (
 -- Most requests of a client are alike: equal ones are parsed once.
 alike AS (
   SELECT client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
-    rebalance_timeout_ms, protocols, group_id, group_instance_id, count(*) AS times
+    rebalance_timeout_ms, rebalance_setting, protocols, group_id, group_instance_id, count(*) AS times
   FROM requests
   GROUP BY client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
-    rebalance_timeout_ms, protocols, group_id, group_instance_id
+    rebalance_timeout_ms, rebalance_setting, protocols, group_id, group_instance_id
 ), sent AS (
   SELECT client, said.setting AS setting, said.value AS value, said.api AS api, sum(times) AS times
   FROM alike CROSS JOIN unnest([
@@ -59,9 +62,9 @@ alike AS (
     {'api': 'ShareFetch', 'setting': 'fetch.min.bytes', 'value': CASE WHEN api_key = 78 THEN CAST(min_bytes AS VARCHAR) END},
     {'api': 'ShareFetch', 'setting': 'fetch.max.wait.ms', 'value': CASE WHEN api_key = 78 THEN CAST(max_wait_ms AS VARCHAR) END},
     {'api': 'JoinGroup', 'setting': 'session.timeout.ms', 'value': CASE WHEN api_key = 11 THEN CAST(session_timeout_ms AS VARCHAR) END},
-    {'api': 'JoinGroup', 'setting': 'max.poll.interval.ms', 'value':
+    {'api': 'JoinGroup', 'setting': rebalance_setting, 'value':
       CASE WHEN api_key = 11 THEN CAST(rebalance_timeout_ms AS VARCHAR) END},
-    {'api': 'ConsumerGroupHeartbeat', 'setting': 'max.poll.interval.ms', 'value':
+    {'api': 'ConsumerGroupHeartbeat', 'setting': rebalance_setting, 'value':
       CASE WHEN api_key = 68 AND rebalance_timeout_ms >= 0 THEN CAST(rebalance_timeout_ms AS VARCHAR) END},
     {'api': 'JoinGroup', 'setting': 'partition.assignment.strategy', 'value':
       CASE WHEN api_key = 11 AND len(protocols) > 0 THEN array_to_string(protocols, ', ') END},
@@ -271,7 +274,7 @@ wanted AS (
       CASE WHEN is_newer = 1 THEN 'what counts is group.consumer.session.timeout.ms of the broker, which no request has'
         ELSE 'no JoinGroup was seen' END},
     {'applies': is_member, 'setting': 'max.poll.interval.ms', 'why':
-      CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup was seen' END}
+      CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup has it' END}
   ]) AS named(named)
   WHERE named.applies = 1
 ), every AS (

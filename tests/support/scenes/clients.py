@@ -188,8 +188,19 @@ def _(tables: Rows, bad: bool) -> None:
             bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=900_000, acks=-1)
 
 
-@scene("clock_jump", client_id="shop", back_by_ms=5_900, went_at=moment(10), connections=1)
+@scene("clock_jump", client_id="shop", direction="back", set_by_ms=5_900, went_at=moment(10), connections=1)
 def _(tables: Rows, bad: bool) -> None:
     shop = tables.client("shop")
     for second in (9, 10, 4.1 if bad else 11):
         shop.ask(second, ApiKey.METADATA)
+
+
+@scene("clock_jump", client_id="shop", direction="forward", set_by_ms=60_500, went_at=moment(13), connections=1)
+def _(tables: Rows, bad: bool) -> None:
+    shop, reader = tables.client("shop", "10.0.8.3"), tables.client("reader", "10.0.8.4")
+    for number in range(8):
+        shop.ask(9.5 + number / 2, ApiKey.METADATA)
+    reader.ask(12.9, ApiKey.FETCH, seconds=60.5, max_wait_ms=500)
+    if not bad:  # a broker that stands still: one is asked, and does not answer
+        shop.ask(13.4, ApiKey.HEARTBEAT, seconds=60)
+    shop.ask(73.5, ApiKey.METADATA)

@@ -54,9 +54,9 @@ WITH joined AS (
     SELECT
         l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason,
         l.says_so, l.seen_at, l.at_us, l.connection_id, l.exchange,
-        max(CASE WHEN j.at_us <= l.at_us THEN j.rebalance_timeout_ms END) AS rebalance_timeout_ms,
-        min(CASE WHEN j.at_us > l.at_us THEN j.at_us END) AS back_us,
-        min(CASE WHEN j.at_us > l.at_us THEN j.seen_at END) AS back_at
+        max(CASE WHEN j.exchange < l.exchange THEN j.rebalance_timeout_ms END) AS rebalance_timeout_ms,
+        min(CASE WHEN j.exchange > l.exchange THEN j.at_us END) AS back_us,
+        min(CASE WHEN j.exchange > l.exchange THEN j.seen_at END) AS back_at
     FROM left_group AS l
     LEFT JOIN joined AS j ON j.connection_id = l.connection_id AND j.group_id = l.group_id
     GROUP BY

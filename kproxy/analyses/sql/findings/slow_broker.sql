@@ -3,7 +3,8 @@ id: slow_broker
 title: Brokers that take long to answer
 severity: warning
 meaning: >
-  A considerable share of the requests that a broker ought to answer at once took longer than the limit. Waiting by design is left
+  A considerable share of the requests that a broker ought to answer at once took longer than the limit, or some did again and again
+  while the others were quick, as at a broker that stands still for a second every few seconds. Waiting by design is left
   out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
   all are, look at replication (acks=all waits for the slowest in-sync replica).
 basis:
@@ -18,6 +19,8 @@ columns:
   slow: answers that took longer than slow_ms
   percent: slow as percent of requests
   slow_ms: the threshold, in milliseconds
+  seconds: number of seconds in which such requests were sent
+  slow_seconds: number of them in which one of these took longer than slow_ms
   longest_ms: milliseconds that the slowest took, without the wait for earlier requests of its connection
   clients: number of clients that asked
 action: See the analysis latency for the API and the time; look at the broker's disk, garbage collection, request queue and at under-replicated partitions.
@@ -25,9 +28,10 @@ reference: https://kafka.apache.org/documentation/#monitoring
 parameters:
   slow_ms: {default: 1000, meaning: "Time from request to response from which an answer is slow."}
   min_percent: {default: 5, most: 100, meaning: "Share of slow answers of an API from which a broker is listed."}
+  min_seconds: {default: 5, meaning: "Number of seconds with a slow answer, at least a tenth of all, from which a broker is listed also if fewer percent are slow."}
   min_requests: {default: 100, meaning: "APIs of a broker with fewer answers are not judged."}
 sampled: The request that an answer waited behind may be among the exchanges that are missing.
-verdict: "{rows:API is/APIs are} slow at {count broker:broker/brokers}. Worst: {api_name} at {broker}, where {slow:,} of {requests:,} answers ({percent:d} %) took over {slow_ms:ms}, the longest {longest_ms:ms}. Check that broker's disk, pauses and request queue."
+verdict: "{rows:API is/APIs are} slow at {count broker:broker/brokers}. Worst: {api_name} at {broker}, where {slow:,} of {requests:,} answers took over {slow_ms:ms}, in {slow_seconds:,} of {seconds:,} s, the longest {longest_ms:ms}. Check that broker's disk, pauses and request queue."
 order: 19
 only_if: FROM exchanges HAVING count(*) >= $min_requests
 frame:
@@ -36,6 +40,8 @@ frame:
     requests: count(*)
     slow: count(CASE WHEN took_us >= $slow_ms * 1000 THEN 1 END)
     longest_ms: max(took_us) // 1000
+    seconds: count(DISTINCT at_us // 1000000)
+    slow_seconds: count(DISTINCT CASE WHEN took_us >= $slow_ms * 1000 THEN at_us // 1000000 END)
     clients: count(DISTINCT client_id)
     first_at: min(CASE WHEN took_us >= $slow_ms * 1000 THEN seen_at END)
     last_at: max(CASE WHEN took_us >= $slow_ms * 1000 THEN seen_at END)
@@ -46,7 +52,9 @@ frame:
     software: example.software
     percent: 100 * slow // requests
     slow_ms: CAST($slow_ms AS BIGINT)
-  having: requests >= $min_requests AND slow > 0 AND slow * 100 >= requests * $min_percent
+  having: >-
+    requests >= $min_requests AND slow > 0
+    AND (slow * 100 >= requests * $min_percent OR slow_seconds >= $min_seconds AND slow_seconds * 10 >= seconds)
   order_by: percent DESC, slow DESC
 */
 SELECT e.*, a.own_micros AS took_us
