@@ -459,7 +459,8 @@ def make(work: Workload, output: Path) -> Manifest:
         clients = [client.report() for client in lab.clients]
         known = cluster_id(work.name) if lab.cluster.kraft else ""
         about = work.name, work.about, known, work.release, work.nodes, work.healthy
-        manifest = Manifest(*about, began, time.time(), clients, lab.actions, lab.truths)
+        ended = time.time() + max(0, lab.jump[1] if lab.jump else 0)
+        manifest = Manifest(*about, began, ended, clients, lab.actions, lab.truths)
         manifest.write(output / f"{work.name}.json")
     close_tools()
     return manifest

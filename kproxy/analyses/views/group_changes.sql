@@ -160,8 +160,8 @@ WITH generations AS (
     -- heartbeats has sent requests since its last one, but not for half of the session timeout.
     CASE
       WHEN g.emptied THEN 'went silent' -- no later generation shows why
-      -- it sent requests until the end, so it did not join again in time
-      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < s.half_session_micros THEN 'poll timeout'
+      -- it sent requests until the end, so it did not join again in time; what it sent long after went without an answer
+      WHEN g.group_type = 'classic' AND NOT g.emptied AND abs(g.formed_micros - s.last_micros) < s.half_session_micros THEN 'poll timeout'
       WHEN busy.micros > s.last_micros + 1000000 + s.half_session_micros THEN 'poll timeout'
       WHEN late.group_key IS NOT NULL THEN 'poll timeout'
       ELSE 'session timeout'
@@ -234,6 +234,7 @@ WITH generations AS (
   UNION ALL
   SELECT n.group_key, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
     CASE WHEN g.emptied THEN 'no traffic of it for ' || CAST(n.silent_micros // 1000 AS VARCHAR) || ' ms since its last ' || n.last_api || ', '
+        WHEN n.last_micros > g.formed_micros THEN 'its next requests went without an answer, '
         ELSE 'not heard of for ' || CAST((g.formed_micros - n.last_micros) // 1000 AS VARCHAR) || ' ms, ' END || CASE
       WHEN n.how = 'poll timeout' OR (g.emptied AND n.went_on) THEN 'while its process went on'
       WHEN n.closed_micros IS NULL OR n.closed_micros > g.formed_micros THEN 'its connection stayed open: it stood still or was cut off'

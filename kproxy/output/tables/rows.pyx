@@ -82,10 +82,10 @@ cpdef object instant(int64_t at):  # type: (...) -> int | None
 
 
 cpdef object record_instant(int64_t at):  # type: (...) -> int | None
-    """Return the timestamp of a record; None for -1 (no timestamp), before 1900 and after 9999."""
-    if at == -1 or not FIRST_US // 1000 <= at <= LAST_US // 1000:
+    """Return the timestamp of a record; None for -1 (no timestamp) and before 1900; the last of 9999 for what is later."""
+    if at == -1 or at < FIRST_US // 1000:
         return None
-    return at
+    return min(at, LAST_US // 1000)
 
 
 # Topics

@@ -47,7 +47,13 @@ def test_instants() -> None:
     first = -2_208_988_800_000  # 1900 in ms
     for at in (5, -2, first):
         assert record_instant(at) == at
-    for at in (-1, 2**63 - 1, -(2**63), first - 1, -62_135_596_800_000):
+    for at in (
+        LATEST_US // 1000 + 1,
+        1_800_000_000_000_000,
+        2**63 - 1,
+    ):  # the second: microseconds in place of milliseconds
+        assert record_instant(at) == LATEST_US // 1000
+    for at in (-1, -(2**63), first - 1, -62_135_596_800_000):
         assert record_instant(at) is None
 
 

@@ -17,7 +17,7 @@ columns:
   api_name: ""
   requests: answers of the API, without those that wait by design
   slow: answers that took longer than slow_ms
-  percent: slow as percent of requests
+  percent: "slow as percent of requests; or, from five slow_seconds on, slow_seconds as percent of seconds, if that is more"
   slow_ms: the threshold, in milliseconds
   seconds: number of seconds in which such requests were sent
   slow_seconds: number of them in which one of these took longer than slow_ms
@@ -27,8 +27,7 @@ action: See the analysis latency for the API and the time; look at the broker's 
 reference: https://kafka.apache.org/documentation/#monitoring
 parameters:
   slow_ms: {default: 1000, meaning: "Time from request to response from which an answer is slow."}
-  min_percent: {default: 5, most: 100, meaning: "Share of slow answers of an API from which a broker is listed."}
-  min_seconds: {default: 5, meaning: "Number of seconds with a slow answer, at least a tenth of all, from which a broker is listed also if fewer percent are slow."}
+  min_percent: {default: 5, most: 100, meaning: "Share of slow answers of an API, or of the seconds with one, from which a broker is listed."}
   min_requests: {default: 100, meaning: "APIs of a broker with fewer answers are not judged."}
 sampled: The request that an answer waited behind may be among the exchanges that are missing.
 verdict: "{rows:API is/APIs are} slow at {count broker:broker/brokers}. Worst: {api_name} at {broker}, where {slow:,} of {requests:,} answers took over {slow_ms:ms}, in {slow_seconds:,} of {seconds:,} s, the longest {longest_ms:ms}. Check that broker's disk, pauses and request queue."
@@ -50,11 +49,9 @@ frame:
     client_id: example.client_id
     client_address: example.client_address
     software: example.software
-    percent: 100 * slow // requests
+    percent: greatest(100 * slow // requests, CASE WHEN slow_seconds >= 5 THEN 100 * slow_seconds // seconds END)
     slow_ms: CAST($slow_ms AS BIGINT)
-  having: >-
-    requests >= $min_requests AND slow > 0
-    AND (slow * 100 >= requests * $min_percent OR slow_seconds >= $min_seconds AND slow_seconds * 10 >= seconds)
+  having: requests >= $min_requests AND slow > 0 AND percent >= $min_percent
   order_by: percent DESC, slow DESC
 */
 SELECT e.*, a.own_micros AS took_us
