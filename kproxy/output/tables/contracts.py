@@ -5,7 +5,7 @@ renaming or removing one, or changing its meaning, raises it. Files have the ver
 the meaning of each column.
 
 Types are Arrow's, as pyarrow prints them. Times are microseconds, because neither Spark nor DuckDB has a finer one with a
-time zone. Spark cannot read a column with a time before 1900 or after 9999: the former is null, the latter the last moment of 9999.
+time zone. Spark cannot read a column with a time before 1900 or after 9999: the former is null, the latter the end of 9999.
 ``latency_ms`` is computed from nanoseconds. "Null" without a reason means: not seen, or the version has no such field.
 
 The tables of a decoded log equal those of the capture that the log was made from, except for columns with ``from_log``, for
