@@ -1,8 +1,10 @@
 """How to connect to a cluster, from a file of settings as Kafka's tools take it with --command-config.
 
     security.protocol     PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
-    sasl.mechanism        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; or sasl.mechanisms, as librdkafka has it
-    sasl.jaas.config      username and password are read of it; or sasl.username and sasl.password, as librdkafka has them
+    sasl.mechanism        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI; or sasl.mechanisms, as librdkafka has it
+    sasl.jaas.config      username and password are read of it; or sasl.username and sasl.password, as librdkafka has them;
+                          of GSSAPI, keyTab and principal; or sasl.kerberos.keytab and sasl.kerberos.principal
+    sasl.kerberos.service.name   or serviceName of sasl.jaas.config
     ssl.truststore.location   with ssl.truststore.type=PEM; or ssl.ca.location
 
 ``${env:NAME}`` in a value is the environment's (as KIP-887 has it in Kafka). Other settings say nothing of how to log in and are
@@ -26,7 +28,7 @@ PROTOCOLS = {  # security.protocol -> TLS, a login
     "SASL_PLAINTEXT": (False, True),
     "SASL_SSL": (True, True),
 }
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 T = TypeVar("T")
 LARGEST = 1_000_000  # bytes of the file
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -138,6 +140,8 @@ def _credentials(given: dict[str, str], needs_tls: bool) -> Credentials:
         found = f"is {mechanism[:40]!r}" if mechanism else "is missing (Kafka's default is GSSAPI)"
         raise UsageError(f"sasl.mechanism {found}; kproxy can log in with {', '.join(MECHANISMS)}")
     jaas = {found[1]: _option(found) for found in JAAS.finditer(given.get("sasl.jaas.config", ""))}
+    if mechanism == "GSSAPI":
+        return _tickets(given, jaas, needs_tls)
     username = jaas.get("username", given.get("sasl.username"))
     password = jaas.get("password", given.get("sasl.password"))
     if not username or password is None:
@@ -149,6 +153,18 @@ def _credentials(given: dict[str, str], needs_tls: bool) -> Credentials:
     if jaas.get("tokenauth") == "true":
         raise UsageError("sasl.jaas.config has tokenauth: kproxy cannot log in with delegation tokens")
     return Credentials(mechanism, username, password, needs_tls)
+
+
+def _tickets(given: dict[str, str], jaas: dict[str, str], needs_tls: bool) -> Credentials:
+    keytab = jaas.get("keyTab", given.get("sasl.kerberos.keytab"))
+    principal = jaas.get("principal", given.get("sasl.kerberos.principal"))
+    if not keytab or not principal:
+        missing = "principal" if keytab else "keytab"
+        raise UsageError(
+            f"no {missing}: sasl.jaas.config names none (keyTab, principal), nor does sasl.kerberos.{missing}"
+        )
+    service = given.get("sasl.kerberos.service.name", jaas.get("serviceName", "kafka"))
+    return Credentials("GSSAPI", principal, "", needs_tls, keytab=keytab, service=service)
 
 
 def _is_utf8(text: str) -> bool:

@@ -17,6 +17,7 @@ WRONG = {
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a": "no password",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=${env:KPROXY_NONE}": "KPROXY_NONE, which",
+    "security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\nsasl.kerberos.keytab=/k": "no principal: sasl.jaas.config names none",
     "security.protocol=SSL\nssl.truststore.location=a.jks": "give the authorities with --tls-ca",
     "security.protocol=\\u00g0": "four hexadecimal digits",
     "security.protocol=SSL\nssl.keystore.location=a.jks": "--tls-certificate",
@@ -36,6 +37,21 @@ def test_a_login_of_java(file: Path) -> None:
         f'  username="alice" password="{password}";\nacks=all\n'.replace("\\\\", "\\\\\\\\").replace('\\"', '\\\\"')
     )
     assert read_settings(file) == ClientSettings(True, "/ca.pem", Credentials("SCRAM-SHA-512", "alice", SECRET))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true \\\n"
+        '  keyTab="/etc/alice.keytab" principal="alice@EXAMPLE.COM";\nsasl.kerberos.service.name=queues\n',
+        "sasl.kerberos.keytab=/etc/alice.keytab\nsasl.kerberos.principal=alice@EXAMPLE.COM\nsasl.kerberos.service.name=queues\n",
+    ],
+    ids=["Java", "librdkafka"],
+)
+def test_a_login_by_kerberos(file: Path, text: str) -> None:
+    file.write_text(f"security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n{text}")
+    found = Credentials("GSSAPI", "alice@EXAMPLE.COM", "", keytab="/etc/alice.keytab", service="queues")
+    assert read_credentials(file) == found
 
 
 def test_a_login_of_librdkafka_from_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
