@@ -25,6 +25,7 @@ TOPICS = {
     "tables": "the tables for SQL, column by column",
     "spark": "days of captures on Spark",
     "deployment": "sidecar, gateway, probes, metrics, reload",
+    "encryption": "records that brokers cannot read, and the keys for them",
     "authentication": "logins of clients at kproxy and its users, and of kproxy at brokers",
     "versions": "the APIs and versions that kproxy decodes",
     "costs": "what forwarding, analysis and filters cost",

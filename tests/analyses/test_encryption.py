@@ -1,0 +1,64 @@
+"""The question "encryption": which keys, since when, who writes plain, what a rotation left, over rows whose truth is chosen."""
+
+from pathlib import Path
+
+from kproxy.encryption.envelope import Envelope
+from tests.support.scenes.rows import Rows
+
+
+def value(key_name: str, topic: str, wrapped: bytes, plain: int = 5) -> bytes:
+    return Envelope(key_name, topic, wrapped).encoded() + bytes(12 + plain + 16)
+
+
+def local(version: int, number: int = 0) -> bytes:
+    """Data key *number*, as a key set wraps it by a version."""
+    return b"\1" + version.to_bytes(4, "big") + bytes([number]) * 60
+
+
+def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
+    tables = Rows()
+    vault = [f"vault:v{version}:{'A' * 80}".encode() for version in (9, 10)]
+    one, two, three = (value("kek", "orders", wrapped) for wrapped in (local(1), local(1, 7), local(2)))
+    written = {
+        ("orders", "shop"): [(0, b"plain"), (10, one), (11, two), (20, three)],
+        ("orders", "script"): [(15, b"plain"), (16, None)],
+        ("bills", "shop"): [(1, value("kek-ä", "bills", vault[0])), (2, value("kek-ä", "bills", vault[1], 0))],
+        ("moved", "mirror"): [(3, one), (4, one[:-40]), (5, b"\xc3KPE"), (6, b"\xc3KPE\x01\x00" + b"\xff" * 90)],
+        ("early", "shop"): [(0, b"plain"), (1, value("aws", "early", b"\1" * 184))],
+        ("plain", "shop"): [(0, b"C34B5045"), (1, b"\xc3\x28")],
+    }
+    for (topic, client), values in written.items():
+        producer = tables.client(client)
+        for at, data in values:
+            exchange = producer.produce(at, topic)
+            producer.record(exchange, topic, b"key", value=data)
+    reader = tables.client("reader")
+    reader.record(reader.fetch(30, "orders", 0, end=9, count=1), "orders", None, direction="fetch", value=one)
+    found = {(row["topic"], row["key_name"], row["key_version"]): row for row in tables.answer(tmp_path, "encryption")}
+    shown = {
+        key: (
+            row["produced"],
+            row["fetched"],
+            row["data_keys"],
+            row["writers"],
+            row["readers"],
+            row["is_older"],
+            row["is_late"],
+        )
+        for key, row in found.items()
+    }
+    assert shown == {
+        ("orders", "kek", 1): (2, 1, 2, ["shop"], ["reader"], True, False),
+        ("orders", "kek", 2): (1, 0, 1, ["shop"], [], False, False),
+        ("orders", None, None): (2, 0, 0, ["script", "shop"], [], False, True),
+        ("bills", "kek-ä", 9): (1, 0, 1, ["shop"], [], True, False),
+        ("bills", "kek-ä", 10): (1, 0, 1, ["shop"], [], False, False),
+        ("moved", "kek", 1): (1, 0, 1, ["mirror"], [], True, False),
+        ("moved", None, None): (3, 0, 0, ["mirror"], [], False, False),
+        ("early", None, None): (1, 0, 0, ["shop"], [], False, False),
+        ("early", "aws", None): (1, 0, 1, ["shop"], [], False, False),
+    }
+    assert {key: row["other_topic"] for key, row in found.items() if row["other_topic"]} == {
+        ("moved", "kek", 1): "orders"
+    }
+    assert {key: row["damaged"] for key, row in found.items() if row["damaged"]} == {("moved", None, None): 3}
