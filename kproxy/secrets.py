@@ -2,9 +2,12 @@
 
 import os
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kproxy.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REFERENCE = r"^(file|env):[^\0]+$"
 LONGEST = 131_072  # bytes of a secret: tokens are the longest
@@ -35,12 +38,14 @@ def read_secret(reference: str) -> str:
 
 def _from_file(name: str) -> str:
     try:
+        from pathlib import Path  # noqa: PLC0415 - a worker does without
+
         return read_bytes(Path(name)).decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise SecretUnreadable(f"{name} is not UTF-8", "write the secret as UTF-8") from None
 
 
-def read_bytes(path: Path, longest: int = LONGEST) -> bytes:
+def read_bytes(path: "Path", longest: int = LONGEST) -> bytes:
     """Return the content of a file with a secret. Raises SecretUnreadable."""
     try:
         with path.open("rb") as file:
