@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -312,7 +313,13 @@ def login_of(exchange: Exchange) -> Any:
 
 def client_facts(connection: Connection) -> tuple[str | None, str | None, str | None]:
     """Return the SASL mechanism of a connection's client, its library and that library's version."""
-    facts = (connection.sasl_mechanism, connection.client_software_name, connection.client_software_version)
+    return _well_formed_facts(
+        connection.sasl_mechanism, connection.client_software_name, connection.client_software_version
+    )
+
+
+@lru_cache(maxsize=1024)
+def _well_formed_facts(*facts: str | None) -> tuple[str | None, str | None, str | None]:
     mechanism, software, version = (None if text is None else well_formed(text) for text in facts)
     return mechanism, software, version
 

@@ -97,7 +97,8 @@ cdef class Frame:
         self.layout = layout
         self.assumed_version = assumed_version
         self.error = error
-        self.cut = cut
+        if cut:
+            self.cut = cut
         self.unread = unread
         self.absent = 0 if size < 0 else size - len(data)
         self.trailing = trailing

@@ -29,6 +29,10 @@ KNOWN = frozenset(COLUMNS)
 
 def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -> Iterator[Row]:
     """Yield rows of the table group_events, from column ``request_at`` on. *request*: a message of READERS."""
+    answer = None if response is None else response.struct
+    events = [*filter(_is_news, READERS[request.name](request.struct, answer, _Topics(exchange)))]
+    if not events:
+        return  # of most heartbeats
     frame = exchange.request if exchange.response is None else exchange.response
     at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
     same = {
@@ -36,8 +40,7 @@ def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -
         "seen_at": at,
         "client_id": exchange.client_id,
     }
-    answer = None if response is None else response.struct
-    for event in filter(_is_news, READERS[request.name](request.struct, answer, _Topics(exchange))):
+    for event in events:
         code = event.get("error_code")
         facts = event | same | {"error_name": None if code is None else error_name(code)}
         assert facts.keys() <= KNOWN

@@ -1,6 +1,7 @@
 """Rows of the table offsets: positions of consumers and followers, offsets that groups committed, ends of logs."""
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kproxy.output.escaping import well_formed
@@ -10,6 +11,7 @@ from kproxy.session import Exchange
 Row = tuple[Any, ...]
 Key = tuple[str | None, str | None, int]  # name, id and number of a partition, as the bodies have them
 NO_BODY: dict[Key, Any] = {}
+NUMBER, INDEX = attrgetter("partition"), attrgetter("partition_index")  # what messages call a partition's number
 
 
 class Offset(NamedTuple):
@@ -91,11 +93,13 @@ ROWS = {
 def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, Any]:
     """Return the partitions of topics by topic name, topic id and number; a repeated one replaces the one before."""
     by_key: dict[Key, Any] = {}
+    number_of = None
     for topic in topics or ():
-        topic_name, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)
+        topic_name, topic_id = getattr(topic, name), topic.topic_id if "topic_id" in topic.by_attribute else None
         for partition in topic.partitions or ():
-            number = partition.partition if hasattr(partition, "partition") else partition.partition_index
-            by_key[topic_name, topic_id, number] = partition
+            if number_of is None:  # all are of one class
+                number_of = NUMBER if "partition" in partition.by_attribute else INDEX
+            by_key[topic_name, topic_id, number_of(partition)] = partition
     return by_key
 
 

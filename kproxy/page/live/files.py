@@ -331,12 +331,8 @@ class LiveRows:
         connection, request, response = exchange.connection, exchange.request, exchange.response
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at
-        self._added.append(
-            (
-                *(number, connection.number, connection.client, request_ns, response_ns),
-                *(self._principal(exchange), *client_facts(connection)),
-            )
-        )
+        principal, facts = self._principal(exchange), client_facts(connection)
+        self._added.append((number, connection.number, connection.client, request_ns, response_ns, principal, *facts))
         self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)
         self._last_ns = most(self._last_ns, request_ns if response_ns is None else response_ns)
