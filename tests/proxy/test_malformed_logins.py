@@ -165,7 +165,7 @@ async def test_none_passes_and_good_ones_go_on(
         await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
         await proxy.until(lambda: not proxy.worker.links)
         # what RFC 4120 leaves outside the encryption of a ticket, as its service's name: it is still alice's
-        assert passed.pop("GSSAPI", 0) < EACH // 5
+        assert passed.pop("GSSAPI", 0) < EACH // 50
         assert {name for name, number in passed.items() if number} == set()
         assert good == len(MECHANISMS) * EACH // GOOD_EVERY
         assert {key for key, _ in broker.asked} <= {API_VERSIONS}
