@@ -124,7 +124,7 @@ The order of filters
     throttle      before deny a refused request counts for the rate, as with quotas of brokers; behind it, it does not
     faults        after topic_prefix. Last it is like a broker that fails, and the others see its errors; before deny, it fails
                   what deny would refuse
-    encrypt       last of those that read or change records: validate, headers, deny by record and mask need plain ones
+    encrypt       after validate, mask and deny by record, which need plain values
     others        anywhere
 
 Seams

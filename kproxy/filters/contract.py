@@ -381,6 +381,10 @@ class Filter:
     )
     # Filters before it see other names than Metadata has, so none of these may need names by topic ids
     renames_topics: bool = False
+    reads_values: bool = (
+        False  # values of records have to be plain for it: it stands before a filter that encrypts them
+    )
+    encrypts_records: bool = False
     answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
     sees_all: bool = False  # no filter before it may answer the requests that it wants: it would not see them
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it

@@ -283,7 +283,7 @@ class Deny(Filter):
         self._opened = OpenedSessions(sessions)
         self.names_topics = any(rule.condition.needs_topics for rule in self._rules)
         self._needs_login = any(rule.condition.needs_login for rule in self._rules)
-        self._needs_records = any(rule.condition.needs_records for rule in self._rules)
+        self.reads_values = self._needs_records = any(rule.condition.needs_records for rule in self._rules)
         self._viewers = Viewers()
         self._schemas = Schemas()
         self._journal: Journal | None = None

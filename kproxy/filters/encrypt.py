@@ -142,7 +142,7 @@ class Encrypt(Filter):
     Values of topics with a rule are encrypted with AES-256-GCM; each record carries its data key, wrapped by the key that the
     rule names. Keys and headers of records stay plain. Null values (tombstones), control records, offsets, timestamps and
     producer ids stay as they are, so compaction, transactions and idempotent producers work on. Plain and encrypted
-    records may be in one topic. A record grows by 36 bytes, the names of the topic and of the key, and the wrapped
+    records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the wrapped
     data key: message.max.bytes of the broker has to leave room for that.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
@@ -155,13 +155,14 @@ class Encrypt(Filter):
     formats 0 and 1 cannot be skipped: there, skip is as fail. A response has to fit into half of limits.held_frame_size, as
     with mask.
 
-    List it after all filters that read or change records: headers, mask, validate, deny by record.
+    List it after all filters that read values: mask, validate, deny by record.
     """
 
     name = "encrypt"
     requests = (ApiKey.PRODUCE,)
     responses = answers = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
     names_topics = True
+    encrypts_records = True
     required = True
     timeout = PATIENCE_S
     Options = EncryptOptions

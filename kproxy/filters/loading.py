@@ -112,11 +112,16 @@ def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
     """Yield which filters stand at a wrong place in the list, by that place, and why; None stands for one not loaded.
 
     Topic ids are the brokers': a filter whose rules name topics must not stand before one that renames topics, as it would
-    learn other names for the ids. A filter that has to see all requests must not stand behind one that answers some of them.
+    learn other names for the ids. A filter that reads values has to stand before one that encrypts them. One that has to see all requests must not stand behind one that answers some of them.
     """
     for number, filter_ in enumerate(filters):
         if filter_ is not None and filter_.sees_all:
             yield from ((number, message) for message in _hidden_by(filters[:number], filter_))
+        if filter_ is not None and filter_.reads_values:
+            encrypting = next((each for each in filters[:number] if each is not None and each.encrypts_records), None)
+            if encrypting is not None:
+                name, other = name_of(filter_), name_of(encrypting)
+                yield number, f"{name} has to be listed before {other}: it would find encrypted values only"
         later = next((each for each in filters[number + 1 :] if each is not None and each.renames_topics), None)
         if filter_ is not None and filter_.names_topics and later is not None:
             name, renaming = name_of(filter_), name_of(later)

@@ -208,6 +208,7 @@ class MaskRecords(Filter):
     name = "mask"
     responses = answers = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
     names_topics = True
+    reads_values = True
     required = True
     timeout = PATIENCE_S
     Options = MaskOptions

@@ -144,6 +144,7 @@ class Validate(Filter):
     name = "validate"
     requests = responses = answers = (ApiKey.PRODUCE,)
     names_topics = True
+    reads_values = True
     required = True
     timeout = PATIENCE_S
     Options = ValidateOptions

@@ -11,7 +11,7 @@ from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeySer
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Outcome, RequestFacts, Send
-from kproxy.filters.loading import load_filter
+from kproxy.filters.loading import load_filter, misplaced
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Codec, Record, read_records, write_batches
@@ -250,6 +250,16 @@ def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.Mon
     outcome = bench.produce("orders", acks=0)
     assert isinstance(outcome, Answer | Close)
     assert not getattr(outcome, "frame", b"")
+
+
+def test_filters_that_read_values_stand_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    encrypt = load_filter("encrypt", {"keys": {"use": "given"}, "rules": RULES})
+    mask = load_filter("mask", {"rules": [{"fields": ["$.email"]}]})
+    assert list(misplaced([mask, encrypt])) == []
+    assert list(misplaced([encrypt, mask])) == [
+        (1, "mask has to be listed before encrypt: it would find encrypted values only")
+    ]
 
 
 def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
