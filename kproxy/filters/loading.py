@@ -112,7 +112,8 @@ def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
     """Yield which filters stand at a wrong place in the list, by that place, and why; None stands for one not loaded.
 
     Topic ids are the brokers': a filter whose rules name topics must not stand before one that renames topics, as it would
-    learn other names for the ids. A filter that reads values has to stand before one that encrypts them. One that has to see all requests must not stand behind one that answers some of them.
+    learn other names for the ids. A filter that reads values has to stand before one that encrypts them. One that has to see all
+    requests must not stand behind one that answers some of them.
     """
     for number, filter_ in enumerate(filters):
         if filter_ is not None and filter_.sees_all:
