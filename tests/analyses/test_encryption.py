@@ -33,7 +33,14 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
             exchange = producer.produce(at, topic)
             producer.record(exchange, topic, b"key", value=data)
     reader = tables.client("reader")
-    reader.record(reader.fetch(30, "orders", 0, end=9, count=1), "orders", None, direction="fetch", value=one)
+    reader.record(
+        reader.fetch(30, "orders", 0, end=9, count=1),
+        "orders",
+        None,
+        direction="fetch",
+        value=one,
+        value_problem="no key",
+    )
     found = {(row["topic"], row["key_name"], row["key_version"]): row for row in tables.answer(tmp_path, "encryption")}
     shown = {
         key: (
@@ -61,4 +68,5 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
     assert {key: row["other_topic"] for key, row in found.items() if row["other_topic"]} == {
         ("moved", "kek", 1): "orders"
     }
+    assert {key: row["problem"] for key, row in found.items() if row["problem"]} == {("orders", "kek", 1): "no key"}
     assert {key: row["damaged"] for key, row in found.items() if row["damaged"]} == {("moved", None, None): 3}

@@ -6,7 +6,7 @@ meaning: >-
   A row for each key, and version of it, that values of a topic were encrypted by (the filter encrypt), and one for its plain values. The
   envelope of a value says which key wraps its data key; no key is needed to read it. Only topics with an encrypted value are listed.
   The version is known of key sets and of Vault. Needs --records, and a capture between kproxy and the brokers: clients of kproxy send
-  and get plain values.
+  and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
 columns:
   topic: ""
   key_name: name of the key that wraps the data keys; NULL for plain values
@@ -18,6 +18,7 @@ columns:
   writers: client ids that wrote them
   readers: client ids that read them
   other_topic: another topic that the values were written to; they open only where a rule says so
+  problem: why some of them do not open; without --keys, which key they take
   damaged: values that begin as encrypted ones and are none
   is_late: whether plain values were written after the first encrypted one
   first_at: ""
@@ -31,9 +32,9 @@ order: 47
 only_if: FROM records WHERE starts_with(hex(value), 'C34B504501')
 */
 WITH marked AS (
-    SELECT cluster, topic, direction, client_id, at_us, seen_at, hex(value) AS h, substring(hex(value), 1, 8) = 'C34B5045' AS is_marked
+    SELECT cluster, topic, direction, client_id, at_us, seen_at, value_problem, hex(value) AS h, substring(hex(value), 1, 8) = 'C34B5045' AS is_marked
     FROM (
-        SELECT coalesce(r.topic, r.topic_id) AS topic, r.direction, r.value, e.client_id, e.cluster, e.at_us, e.seen_at
+        SELECT coalesce(r.topic, r.topic_id) AS topic, r.direction, r.value, r.value_problem, e.client_id, e.cluster, e.at_us, e.seen_at
         FROM records AS r
         JOIN client_exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
         WHERE r.value IS NOT NULL AND coalesce(e.replica_id, -1) < 0
@@ -56,7 +57,7 @@ WITH marked AS (
         AND length(h) >= 2 * (12 + name_bytes + topic_bytes + wrapped_bytes + 28) AS is_whole
     FROM sized
 ), opened AS (
-    SELECT cluster, topic, direction, client_id, at_us, seen_at, is_marked, is_marked AND NOT is_whole AS is_damaged,
+    SELECT cluster, topic, direction, client_id, at_us, seen_at, value_problem, is_marked, is_marked AND NOT is_whole AS is_damaged,
         CASE WHEN is_whole THEN try(decode(unhex(substring(h, 19, 2 * name_bytes)))) END AS key_name,
         CASE WHEN is_whole THEN try(decode(unhex(substring(h, 21 + 2 * name_bytes, 2 * topic_bytes)))) END AS written_to,
         CASE WHEN is_whole THEN substring(h, 25 + 2 * (name_bytes + topic_bytes), 2 * wrapped_bytes) END AS wrapped
@@ -86,6 +87,7 @@ WITH marked AS (
         list_sort(list_distinct(list(CASE WHEN v.direction = 'produce' THEN coalesce(v.client_id, '') END))) AS writers,
         list_sort(list_distinct(list(CASE WHEN v.direction = 'fetch' THEN coalesce(v.client_id, '') END))) AS readers,
         min(CASE WHEN v.written_to <> v.topic THEN v.written_to END) AS other_topic,
+        min(CASE WHEN v.is_marked THEN v.value_problem END) AS problem,
         count(CASE WHEN v.is_damaged THEN 1 END) AS damaged,
         count(CASE WHEN v.direction = 'produce' AND NOT v.is_marked AND v.at_us > t.since_us THEN 1 END) > 0 AS is_late,
         min(v.seen_at) AS first_at,
@@ -95,7 +97,7 @@ WITH marked AS (
     GROUP BY v.cluster, v.topic, v.key_name, v.key_version
 )
 SELECT u.topic, u.key_name, u.key_version, coalesce(u.key_version < n.key_version, false) AS is_older, u.produced, u.fetched,
-    u.data_keys, u.writers, u.readers, u.other_topic, u.damaged, u.is_late, u.first_at, u.last_at, u.cluster
+    u.data_keys, u.writers, u.readers, u.other_topic, u.problem, u.damaged, u.is_late, u.first_at, u.last_at, u.cluster
 FROM used AS u
 LEFT JOIN newest AS n ON n.cluster = u.cluster AND n.key_name = u.key_name
 ORDER BY u.produced + u.fetched DESC, u.topic, u.key_name, u.key_version, u.cluster
