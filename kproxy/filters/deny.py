@@ -43,14 +43,14 @@ from kproxy.filters.named_resources import (
     topics_in,
     without,
 )
-from kproxy.filters.turns import Steps, in_turns
+from kproxy.filters.turns import NotYet, Steps, in_turns, retried
 from kproxy.options import OptionMistakes, Options, Rotated, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.protocol.vocabulary import Scope
-from kproxy.schemas.store import SCHEMAS_LOOK_S, SCHEMAS_S, Schemas
+from kproxy.schemas.store import SCHEMAS_S, Schemas
 from kproxy.schemas.viewer import make_viewers
 
 KEPT = "deny"  # in Request.kept: the errors of topics that were taken out
@@ -320,14 +320,17 @@ class Deny(Filter):
         """
         while self._needs_login and is_logging_in(request.connection):
             await self.runtime.sleep(LOGIN_S)
+
+        async def read(is_late: bool) -> Records:
+            records = await self.runtime.in_thread(
+                partial(read_records, request.message, self.topic_names, self._viewers)
+            )
+            if self._schemas.is_asked(None) and not is_late:
+                raise NotYet
+            return records
+
         until = self.runtime.monotonic() + SCHEMAS_S
-        records: Records | None = None
-        while needs_records:
-            read = partial(read_records, request.message, self.topic_names, self._viewers)
-            records = await self.runtime.in_thread(read)
-            needs_records = self._schemas.is_asked(None) and self.runtime.monotonic() < until
-            if needs_records:
-                await self.runtime.sleep(SCHEMAS_LOOK_S)
+        records = await retried(self.runtime, until, read) if needs_records else None
         verdict = self._decide(request, records)
         return verdict if isinstance(verdict, Verdict) else await verdict
 

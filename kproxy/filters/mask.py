@@ -8,6 +8,7 @@ Only Fetch and ShareFetch are held (and Metadata, for the names of topics by the
     [*] .*                             every member of an object, every element of an array
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -31,6 +32,7 @@ from kproxy.filters.fetching import (
 )
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
+from kproxy.filters.turns import NotYet, retried
 from kproxy.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.records import Batch
@@ -38,7 +40,7 @@ from kproxy.protocol.records.editing import TooLarge, change_fields
 from kproxy.protocol.records.in_place import CallingEditor, Editor
 from kproxy.schemas.formats import SchemaType
 from kproxy.schemas.framings import reframed
-from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_LOOK_S, SCHEMAS_S, Located, Schema, Schemas
+from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_S, Located, Schema, Schemas
 
 
 class MaskRule(Options, frozen=True):
@@ -106,10 +108,6 @@ class Masks(NamedTuple):
     late: "Masks | None" = None  # the same, which waits for no schema; None: they never wait
 
 
-class SchemaNotYet(Exception):
-    """A registry has to answer first."""
-
-
 class SchemaMask:
     """Hides fields of keys or values by the schema that they name; without a schema, as JSON. The framing stays.
 
@@ -119,7 +117,7 @@ class SchemaMask:
         states, stars: what is hidden, and whether a text becomes "***".
         json: for those without a schema, and for JSON Schema.
         blanks: what its schema does not describe, and what has no schema that is known, becomes empty.
-        waits: whether it raises SchemaNotYet while a registry is asked.
+        waits: whether it raises NotYet while a registry is asked.
     """
 
     def __init__(
@@ -144,14 +142,14 @@ class SchemaMask:
         self._hiding: dict[Schema, Any] = {}
 
     def __call__(self, data: bytes) -> bytes:
-        """Return the key or value with its fields hidden; the same object if it stays. Raises SchemaNotYet."""
+        """Return the key or value with its fields hidden; the same object if it stays. Raises NotYet."""
         located = self._schemas.locate(data, self._topic, self._part)
         if located is None:
             return self._without_schema(data)
         payload = located.payload
         hidden = None if located.schema is None else self._hidden(located, located.schema)
         if hidden is None and self._waits and self._schemas.is_asked(self._topic):
-            raise SchemaNotYet
+            raise NotYet
         if hidden is None:
             return b"" if self._blanks else data
         return data if hidden is payload else reframed(data, located.framed, hidden)
@@ -241,15 +239,13 @@ class MaskRecords(Filter):
 
     async def _mask_by_schema(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
         """Mask in a thread, and once more from the start when a registry has answered. What is masked already stays so."""
-        until = self.runtime.monotonic() + SCHEMAS_S
-        while True:
-            try:
-                if self.runtime.monotonic() >= until:
-                    partitions = [(partition, masks.late or masks) for partition, masks in partitions]
-                return await self._mask_in_turns(response, partitions, changed)
-            except SchemaNotYet:
-                changed = True
-                await self.runtime.sleep(SCHEMAS_LOOK_S)
+        tries = itertools.count()
+
+        async def attempt(is_late: bool) -> Verdict:
+            made = [(partition, (masks.late if is_late else None) or masks) for partition, masks in partitions]
+            return await self._mask_in_turns(response, made, changed or next(tries) > 0)
+
+        return await retried(self.runtime, self.runtime.monotonic() + SCHEMAS_S, attempt)
 
     async def _mask_in_turns(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
         """Mask many records in a thread, in turns with other responses, while other connections go on.

@@ -1,7 +1,11 @@
-"""Verdicts that take long are made in steps, between which other connections have their turn."""
+"""Verdicts that take long are made in steps, between which other connections have their turn; others are tried again."""
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeVar
+
+from kproxy.filters.contract import Runtime
+
+LOOK_S = 0.01  # between two attempts
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]  # yields where other connections may have their turn; returns the result
@@ -42,3 +46,22 @@ def at_once(steps: Steps[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
+
+
+class NotYet(Exception):
+    """What is needed was asked for, and has not come."""
+
+
+async def retried(runtime: Runtime, until: float, attempt: Callable[[bool], Awaitable[T]]) -> T:
+    """Return the result of *attempt*, which is made again while it raises NotYet.
+
+    Args:
+        runtime: the clock and timer.
+        until: the time of ``runtime.monotonic`` from which on nothing is waited for.
+        attempt: gets whether it is that late; then it has to do without what has not come.
+    """
+    while True:
+        try:
+            return await attempt(runtime.monotonic() >= until)
+        except NotYet:
+            await runtime.sleep(LOOK_S)

@@ -27,6 +27,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetching import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
+from kproxy.filters.turns import NotYet, retried
 from kproxy.options import Options, Seconds, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
@@ -37,7 +38,6 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 from kproxy.schemas.framings import schema_headers
 from kproxy.schemas.store import Id, Schema, Schemas
 
-LOOK_S = 0.01  # between two looks whether a registry has answered
 MOST_AT_ONCE = 2 << 20  # bytes of records whose ids are found on the event loop
 MOST_IDS = 100  # of a batch that is not taken apart
 MOST_ERRORS = 100  # records that a response names
@@ -97,10 +97,6 @@ class ValidateOptions(Options, frozen=True):
         Annotated[str, Meta(min_length=1, max_length=255)],
         text("The header of marked records; its value is the problem."),
     ] = "kproxy-invalid"
-
-
-class NeedsTime(Exception):
-    """A registry has to answer, or a schema has to be compiled."""
 
 
 class Problem(NamedTuple):
@@ -179,21 +175,22 @@ class Validate(Filter):
                 for job in jobs:
                     self._look(job, has_time=False)
                 return self._verdict(request, jobs)
-            except NeedsTime:
+            except NotYet:
                 pass
         return self._later(request, jobs)
 
     async def _later(self, request: Request, jobs: list[Job]) -> Verdict:
         """Look at them in a thread, and wait for registries, while other connections go on."""
         until = self.runtime.monotonic() + self.options.wait
-        for job in jobs:
-            while True:
-                is_late = self.runtime.monotonic() >= until
-                try:
-                    await self.runtime.in_thread(partial(self._look, job, has_time=True, is_late=is_late))
-                    break
-                except NeedsTime:
-                    await self.runtime.sleep(LOOK_S)
+
+        left = list(reversed(jobs))
+
+        async def look(is_late: bool) -> None:
+            while left:
+                await self.runtime.in_thread(partial(self._look, left[-1], has_time=True, is_late=is_late))
+                left.pop()
+
+        await retried(self.runtime, until, look)
         return self._verdict(request, jobs)
 
     def on_response(self, response: Response) -> Verdict:
@@ -222,7 +219,7 @@ class Validate(Filter):
     # What is found
 
     def _look(self, job: Job, *, has_time: bool, is_late: bool = False) -> None:
-        """Find the invalid records of a partition. Raises NeedsTime."""
+        """Find the invalid records of a partition. Raises NotYet."""
         job.problems.clear()
         job.unchecked = None
         if job.error != ErrorCode.INVALID_RECORD:
@@ -301,14 +298,14 @@ class _Check:
         self._of_topic = {part: schemas.chosen.get((job.name, part)) for part in self._depths}
 
     def look_at(self, batch: Batch, before: int) -> int:
-        """Find the invalid records of a batch, numbered from *before* on; return how many it has. Raises NeedsTime, Malformed."""
+        """Find the invalid records of a batch, numbered from *before* on; return how many it has. Raises NotYet, Malformed."""
         opened = batch.open(DEFAULT_LIMITS)
         if opened.skipped is not None or not batch.crc_valid:
             raise Malformed(opened.skipped or "the CRC of the batch is wrong")
         if batch.is_control or all(self._are_valid(opened, part) for part in self._depths):
             return batch.count or 0
         if not self._has_time and len(self._job.partition.records) > LARGE:  # objects for all its records
-            raise NeedsTime
+            raise NotYet
         read = read_batch(opened)
         if read.error is not None:
             raise Malformed(read.error)
@@ -370,22 +367,22 @@ class _Check:
         assert schema is not None
         try:
             if not (self._has_time or self._schemas.is_compiled(schema)):
-                raise NeedsTime
+                raise NotYet
             if not self._schemas.compiled(schema).is_bounded:
                 return self._unchecked("schema that may take exponential time", schema.id)
             broken = self._schemas.read(located)[1]
         except (KproxyError, RecursionError) as error:
             if self._schemas.is_asked(self._job.name) and not self._is_late:  # for what the schema refers to
-                raise NeedsTime from error
+                raise NotYet from error
             return Problem("payload", str(error) or "it is too deep")
         return Problem("payload", "; ".join(broken)) if broken else None
 
     def _problem_of_schema(self, schema: Schema | None, schema_id: Id, part: str) -> Problem | None:
-        """Return why a schema is not allowed; None if it is, or the record passes without it. Raises NeedsTime."""
+        """Return why a schema is not allowed; None if it is, or the record passes without it. Raises NotYet."""
         topic, rule = self._job.name, self._job.rule
         if schema is None:
             if self._schemas.is_asked(topic) and not self._is_late:
-                raise NeedsTime
+                raise NotYet
             if (why := self._schemas.away(topic)) is not None:
                 return self._unchecked("registry away", schema_id, why)
             return Problem("unknown id", f"no schema with the id {schema_id} is known")

@@ -15,7 +15,6 @@ from kproxy.schemas.framings import Framed, Headers, find_framing, message_index
 
 MOST_SCHEMAS = 10_000
 SCHEMAS_S = 2.0  # so long a filter keeps a message waiting for schemas that have to be asked for
-SCHEMAS_LOOK_S = 0.02  # between two looks whether they are there
 MOST_REFERENCES = 256  # of a schema, with those of its references
 MOST_MISSING = 10_000
 MOST_SUBJECTS = 1_000  # of a schema
