@@ -28,7 +28,7 @@ default: false
 WITH requests AS (
   SELECT c.client,
     e.*,
-    epoch_us(e.request_at) AS micros,
+    c.client_address, epoch_us(e.request_at) AS micros,
     -- what JoinGroup calls rebalance timeout is a setting of its own in aiokafka and in Go's clients
     CASE WHEN c.library IN ('apache-kafka-java', 'librdkafka', 'kafka-python') THEN 'max.poll.interval.ms' ELSE 'rebalance timeout' END
       AS rebalance_setting
@@ -145,7 +145,8 @@ gaps AS (
     SELECT client, api_key, quantile_cont(gap, 0.25) / 1000 AS soon, quantile_cont(gap, 0.75) / 1000 AS late, count(gap) AS gaps
     FROM (
       SELECT client, api_key,
-        micros - lag(micros) OVER (PARTITION BY client, connection_id, api_key, group_id ORDER BY micros, exchange) AS gap
+        micros - lag(micros) OVER ( -- Metadata goes to any broker, a heartbeat to one
+          PARTITION BY client, client_address, CASE api_key WHEN 12 THEN connection_id END, api_key, group_id ORDER BY micros, exchange) AS gap
       FROM requests
       WHERE api_key IN (3, 12)
     ) g
