@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kproxy.encryption.envelope import Envelope
+from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
 
@@ -39,7 +40,7 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
         None,
         direction="fetch",
         value=one,
-        value_problem="no key",
+        value_problem=NO_SERVICE,
     )
     found = {(row["topic"], row["key_name"], row["key_version"]): row for row in tables.answer(tmp_path, "encryption")}
     shown = {
@@ -68,5 +69,18 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
     assert {key: row["other_topic"] for key, row in found.items() if row["other_topic"]} == {
         ("moved", "kek", 1): "orders"
     }
-    assert {key: row["problem"] for key, row in found.items() if row["problem"]} == {("orders", "kek", 1): "no key"}
+    assert {key: row["problem"] for key, row in found.items() if row["problem"]} == {("orders", "kek", 1): NO_SERVICE}
     assert {key: row["damaged"] for key, row in found.items() if row["damaged"]} == {("moved", None, None): 3}
+
+
+def test_with_keys_what_opens_is_not_said_to_be_plain(tmp_path: Path) -> None:
+    tables = Rows()
+    producer = tables.client("shop")
+    for at, (data, problem) in enumerate(
+        [(value("kek", "orders", local(1)), "version 1 has been destroyed"), (b"opened", None)]
+    ):
+        exchange = producer.produce(at, "orders")
+        producer.record(exchange, "orders", b"key", value=data, value_problem=problem)
+    shut, opened = sorted(tables.answer(tmp_path, "encryption"), key=lambda row: row["key_name"] is None)
+    assert (shut["produced"], shut["problem"]) == (1, "version 1 has been destroyed")
+    assert (opened["key_name"], opened["is_late"]) == (None, False)

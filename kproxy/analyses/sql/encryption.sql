@@ -20,7 +20,7 @@ columns:
   other_topic: another topic that the values were written to; they open only where a rule says so
   problem: why some of them do not open; without --keys, which key they take
   damaged: values that begin as encrypted ones and are none
-  is_late: whether plain values were written after the first encrypted one
+  is_late: whether plain values were written after the first encrypted one; not said with --keys
   first_at: ""
   last_at: ""
   cluster: its id, else the first address of its brokers
@@ -70,7 +70,8 @@ WITH marked AS (
         END AS key_version
     FROM opened
 ), topics AS (
-    SELECT cluster, topic, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us
+    SELECT cluster, topic, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us,
+        count(CASE WHEN value_problem <> '' AND NOT contains(value_problem, 'keys FILE)') THEN 1 END) > 0 AS has_keys
     FROM versioned
     WHERE key_name IS NOT NULL
     GROUP BY cluster, topic
@@ -89,7 +90,7 @@ WITH marked AS (
         min(CASE WHEN v.written_to <> v.topic THEN v.written_to END) AS other_topic,
         min(CASE WHEN v.is_marked THEN v.value_problem END) AS problem,
         count(CASE WHEN v.is_damaged THEN 1 END) AS damaged,
-        count(CASE WHEN v.direction = 'produce' AND NOT v.is_marked AND v.at_us > t.since_us THEN 1 END) > 0 AS is_late,
+        count(CASE WHEN v.direction = 'produce' AND NOT v.is_marked AND v.at_us > t.since_us AND NOT t.has_keys THEN 1 END) > 0 AS is_late,
         min(v.seen_at) AS first_at,
         max(v.seen_at) AS last_at
     FROM versioned AS v
