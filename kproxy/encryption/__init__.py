@@ -52,6 +52,8 @@ What the associated data binds, and what it cannot
     records and repeat old ones: under the same record key in the same topic, an old value stands for a new one. He sees record
     keys, headers, times, sizes, the topic, the names of keys, and who writes when. He can also put plain records of his own into
     a topic: ``plain: fail`` of the filter refuses them, once all records of a topic are encrypted.
+    The key that a rule names is the one for writing; records are read whichever key of the service they name. Whoever may use one
+    of those keys can write values that open, so kproxy's login at the key service should reach the keys of its rules only.
     Mirrors that copy records as they are to a topic of another name (MirrorMaker's default adds the name of the cluster): the
     rule for that topic has to name the topics that its records come from (``written_to``). Clients that read and write through
     kproxy, such as Streams and Connect, encrypt again for the topic that they write to.

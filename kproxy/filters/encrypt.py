@@ -117,7 +117,7 @@ class EncryptOptions(Options, frozen=True):
         for number, rule in enumerate(self.rules):
             try:
                 rule.key.format(topic="")
-            except (KeyError, IndexError, ValueError):
+            except (AttributeError, KeyError, IndexError, ValueError):
                 problems.append((f"rules[{number}].key", "only {topic} is replaced in the name of a key"))
         if problems:
             raise OptionMistakes(problems)
