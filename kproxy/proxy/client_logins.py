@@ -5,9 +5,9 @@ are read from the client; what follows them stays in the socket, or in OpenSSL, 
 SaslHandshake and SaslAuthenticate requests to `authenticate_again` (KIP-368); lanes refuse all other requests once a session has
 ended.
 
-The connection to the broker does not begin while the client still logs in, though that would save its time. Else whoever reaches
-kproxy could open connections at brokers without a login; and if only clients that name a known user had one, the brokers' load
-and kproxy's own timing would tell which users exist.
+The connection to the broker does not begin while the client still logs in, though that would save its time. Otherwise, any
+program that reaches kproxy could open connections at brokers without a login; and if only clients that name a known user had
+one, the brokers' load and kproxy's own timing would tell which users exist.
 
 ApiVersions is answered before the login, as clients choose their versions by it: with the versions of the broker that the client
 is about to reach, narrowed by the filters. kproxy asks the broker for them itself, over a connection of its own, once in

@@ -1,4 +1,4 @@
-"""A key service within bounds, whoever wrote it: of time, of calls without an answer, and of what it answers."""
+"""Holds any key service within bounds: the time of a call, the number of calls without an answer, and the size of answers."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Bounded:
-    """The key service *service*, each call of which ends within *timeout* seconds.
+    """A key service whose calls end within *timeout* seconds.
 
     A call that takes longer goes on in its thread, as no thread can be ended; while MOST_CALLS do, no other begins.
     """

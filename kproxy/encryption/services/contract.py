@@ -42,7 +42,7 @@ class DataKey:
 
 
 class KeyService(Protocol):
-    """A key service. Its methods block: call them in threads, of which several may call at once.
+    """A key service. Its methods block, and several threads may call them at once.
 
     Each raises a KeyServiceError, and nothing else, within a bounded time.
     """
@@ -93,7 +93,7 @@ class KeyManager(Protocol):
         """Return the facts of a key. Raises KeyDestroyed if there is none."""
 
     def make(self, key_name: str, *, dry_run: bool = False) -> None:
-        """Make a key of which there was none."""
+        """Make a new key."""
 
     def rotate(self, key_name: str, *, dry_run: bool = False) -> None:
         """Add a version, which new data keys are wrapped by; the earlier ones go on unwrapping."""
