@@ -143,6 +143,7 @@ class Database:
         self._locks: dict[str, threading.RLock] = {}  # of views and facts: one thread makes each
         self._begun: set[str] = set()  # views and facts whose creation was begun, and perhaps completed
         self._memory = memory
+        self._more_memory = _MoreMemory(memory)
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
         identified = [identify_source(Path(source)) for source in sources]
@@ -334,19 +335,19 @@ class Database:
         """Call *run*. If it runs out of memory, call it again in one thread, then with more, and restore both afterwards."""
         import duckdb  # noqa: PLC0415 - as above
 
-        threads = 0
+        steps = 0
         try:
-            for setting in ("threads = 1", *(f"memory_limit = '{more}'" for more in MORE_MEMORY)):
-                with suppress(duckdb.OutOfMemoryException):
+            while True:
+                try:
                     return run()
-                if not threads:
-                    [(threads,)] = self._connection.execute("SELECT current_setting('threads')").fetchall()
-                self._connection.execute(f"SET {setting}")
-            return run()
+                except duckdb.OutOfMemoryException:
+                    if steps == len(_MoreMemory.STEPS):
+                        raise
+                steps += 1
+                self._more_memory.take(self._connection, steps)
         finally:
-            if threads:
-                self._connection.execute(f"SET memory_limit = '{self._memory}'")
-                self._connection.execute(f"SET threads = {threads}")
+            if steps:
+                self._more_memory.leave(self._connection)
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:
@@ -415,6 +416,45 @@ class Database:
 
 def _key(analysis: Analysis, values: Mapping[str, Value]) -> Key:
     return analysis.id, *values.items()
+
+
+class _MoreMemory:
+    """The threads and the memory of a DuckDB, which all of its connections share: restored when no query needs more.
+
+    Args:
+        memory: how much it has otherwise, as DuckDB writes it.
+    """
+
+    STEPS = ("threads = 1", *(f"memory_limit = '{more}'" for more in MORE_MEMORY))
+
+    def __init__(self, memory: str) -> None:
+        self._memory = memory
+        self._threads = 0
+        self._taken = 0  # how many of the steps
+        self._users = 0  # queries that needed one
+        self._lock = threading.Lock()
+
+    def take(self, connection: "duckdb.DuckDBPyConnection", steps: int) -> None:
+        """Take the first *steps* for a query, which takes them one by one; what another query has taken holds for both."""
+        with self._lock:
+            if not self._taken:
+                [(self._threads,)] = connection.execute("SELECT current_setting('threads')").fetchall()
+            self._users += steps == 1
+            for step in self.STEPS[self._taken : steps]:
+                connection.execute(f"SET {step}")
+            self._taken = max(self._taken, steps)
+
+    def leave(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """End a query that has taken steps; the last one restores both."""
+        import duckdb  # noqa: PLC0415 - as above
+
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                with suppress(duckdb.OutOfMemoryException):  # another query uses more than that just now
+                    connection.execute(f"SET memory_limit = '{self._memory}'")
+                connection.execute(f"SET threads = {self._threads}")
+                self._taken = 0
 
 
 class _SecondThread:

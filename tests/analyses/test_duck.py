@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,34 @@ def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored(
         database._with_more_memory(run)
         assert seen == [(2, "91.5 MiB"), (1, "91.5 MiB"), (1, "244.1 MiB")]  # 96 MB, 256 MB
         assert rows(database, query) == seen[:1]
+
+
+def test_what_one_thread_restores_another_still_has() -> None:
+    query = "SELECT current_setting('memory_limit')"
+    other_has_more, restored = threading.Event(), threading.Event()
+    calls: list[str] = []
+
+    def needs_more() -> str:
+        calls.append("")
+        if len(calls) < 3:
+            raise duckdb.OutOfMemoryException("more")
+        other_has_more.set()
+        assert restored.wait(60)
+        return str(second.connection.execute(query).fetchall()[0][0])
+
+    def needs_less() -> None:
+        if not calls.count("less"):
+            calls.append("less")
+            raise duckdb.OutOfMemoryException("one thread")
+
+    with Database([ORDERS]) as first, ThreadPoolExecutor(1) as thread:
+        second = first.over(first.connection.cursor())
+        limit = thread.submit(second._with_more_memory, needs_more)
+        assert other_has_more.wait(60)
+        first._with_more_memory(needs_less)
+        restored.set()
+        assert limit.result(60) == "244.1 MiB"
+        assert rows(first, query) == [("91.5 MiB",)]
 
 
 def test_two_threads_find_the_rows_that_one_finds() -> None:
