@@ -17,7 +17,8 @@
     deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
     fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
-                            sessions were opened under the rules in use, and what they fetch; records of responses changed
+                            sessions were opened under the rules in use, and what they fetch
+    fetched_records.py      records of Fetch and ShareFetch responses that a filter changes, some batches at a time
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
     encrypt.py              built in: encrypts values on their way to brokers, and decrypts them for those that fetch them
     mask.py                 built in: hides fields of records from those that fetch them

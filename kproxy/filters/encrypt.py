@@ -31,7 +31,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
-from kproxy.filters.fetching import (
+from kproxy.filters.fetched_records import (
     PATIENCE_S,
     Changed,
     Withheld,
@@ -43,13 +43,13 @@ from kproxy.filters.fetching import (
     withhold_unknown,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
+from kproxy.filters.turns import NotYet, retried
 from kproxy.options import OptionMistakes, Options, Seconds, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, read_batches
 from kproxy.protocol.records.editing import TooLarge
 
-LOOK_S = 0.01  # between two looks whether the key service has answered
 MOST_LOGGED = 1_000
 MOST_KEY_NAME = 255
 AWAY = "the key service has not answered in time"
@@ -211,14 +211,17 @@ class Encrypt(Filter):
 
     async def _encrypt_later(self, request: Request, jobs: list[Job]) -> Verdict:
         """Wait for the key service, and encrypt in a thread, while other connections go on."""
-        until = self.runtime.monotonic() + self.options.wait
-        while not self._have_keys(jobs):
-            if self.runtime.monotonic() >= until:
-                for job in jobs:
-                    if job.key is None and job.refused is None:
-                        job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, AWAY
-                break
-            await self.runtime.sleep(LOOK_S)
+
+        async def find_keys(is_late: bool) -> None:
+            if self._have_keys(jobs):
+                return
+            if not is_late:
+                raise NotYet
+            for job in jobs:
+                if job.key is None and job.refused is None:
+                    job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, AWAY
+
+        await retried(self.runtime, self.runtime.monotonic() + self.options.wait, find_keys)
         for job in jobs:
             await self.runtime.in_thread(partial(_encrypt, job))
         return self._verdict(request, jobs)
@@ -284,17 +287,17 @@ class Encrypt(Filter):
         """Wait for the key service, and decrypt in a thread, in turns with other responses."""
         until = self.runtime.monotonic() + self.options.wait
         for reading in readings:
-            while True:
-                try:
-                    made = await in_turns(reading.steps(response), self.runtime.in_thread)
-                    break
-                except KeyNotYet:
-                    if self.runtime.monotonic() >= until:
-                        made = reading.withhold(CannotDecrypt("key service away", AWAY))
-                        break
-                    await self.runtime.sleep(LOOK_S)
+            made = await retried(self.runtime, until, partial(self._read, response, reading))
             changed |= reading.give(response, made)
         return Replace(response.message) if changed else Forward()
+
+    async def _read(self, response: Response, reading: "Reading", is_late: bool) -> Changed:
+        try:
+            return await in_turns(reading.steps(response), self.runtime.in_thread)
+        except KeyNotYet:
+            if is_late:
+                return reading.withhold(CannotDecrypt("key service away", AWAY))
+            raise NotYet from None
 
     def _readings(self, message: Any) -> Iterator["Reading"]:
         for topic in message.responses:

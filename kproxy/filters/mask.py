@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from kproxy.errors import KproxyError
 from kproxy.filters.contract import Filter, Forward, Replace, Response, Verdict
-from kproxy.filters.fetching import (
+from kproxy.filters.fetched_records import (
     PATIENCE_S,
     Steps,
     Withheld,

@@ -25,7 +25,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
-from kproxy.filters.fetching import PATIENCE_S
+from kproxy.filters.fetched_records import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
 from kproxy.filters.turns import NotYet, retried
 from kproxy.options import Options, Seconds, text
