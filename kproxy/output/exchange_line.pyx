@@ -13,7 +13,7 @@ from libc.string cimport memset
 from kproxy.protocol.headers cimport put_request_header, put_response_header, RequestHeader, ResponseHeader
 from kproxy.protocol.json_sink cimport put_int, put_word
 from kproxy.protocol.wire cimport Buffer, put, put8
-from kproxy.session.exchanges cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from functools import lru_cache
 
@@ -206,14 +206,9 @@ cdef bytes _layout(Frame request, Frame response):
 
 cdef bytes _ending(Exchange exchange, Frame request, Frame response, bodies):
     """Return the fields bodies, trailing and missing."""
-    if _is_plain(request) and _is_plain(response):
+    if is_plain(request) and is_plain(response):
         return b',"bodies":null,"trailing":null,"missing":null}\n'
     return completeness_json(exchange, bodies.beginnings) + b"}\n"
-
-
-cdef inline bint _is_plain(Frame frame) noexcept:
-    """Return whether a frame is not cut, and nothing follows its message."""
-    return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
 
 
 # Values

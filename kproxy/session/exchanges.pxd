@@ -31,6 +31,11 @@ cdef class Frame:
     cpdef bint has_end(self) noexcept
 
 
+cdef inline bint is_plain(Frame frame) noexcept:
+    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
+    return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
+
+
 cdef class Event:
     cdef public object connection  # type: Connection
     cdef public int64_t at  # ns

@@ -5,12 +5,11 @@ from functools import lru_cache
 
 from libc.stdint cimport INT64_MIN, int64_t
 
-from kproxy.session.exchanges cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.output.bodies import Bodies, count_errors, HOLDING_APIS, notes
-from kproxy.output.exchange_line import read_bodies
 from kproxy.output.escaping import printable, word
-from kproxy.output.exchange_line import has_errors
+from kproxy.output.exchange_line import has_errors, read_bodies
 from kproxy.output.text.key_facts import key_facts
 from kproxy.output.times import render_duration, render_second
 from kproxy.protocol.embedded import RECORDS_OF
@@ -163,11 +162,6 @@ cpdef str trouble_words(unanswered: str | None, bodies: Bodies):
 
 cdef str _notes(Exchange exchange):
     return "" if is_plain(exchange.request) and is_plain(exchange.response) else notes(exchange)
-
-
-cdef inline bint is_plain(Frame frame) noexcept:
-    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
-    return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
 
 
 cdef str _joined(str gap, str trouble, str known, str noted):
