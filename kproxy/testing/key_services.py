@@ -68,7 +68,7 @@ class KeyServiceContract:
         assert one.plain != two.plain and one.wrapped != two.wrapped
 
     def test_a_changed_data_key_is_refused(self, service: KeyService) -> None:
-        """No flipped bit gives another key, nor one that might be retried for ever."""
+        """With a bit flipped, it is refused by an error after which nobody tries again."""
         wrapped = service.new_data_key(self.key_name).wrapped
         bits = len(wrapped) * 8
         for bit in range(0, bits, max(1, bits // CHANGES)):
@@ -264,7 +264,7 @@ class HttpFaults:
                 assert "\n" not in str(error) and "canary" not in str(error)
 
     def test_away(self, calls: Callable[[str], list[KeyServiceError]]) -> None:
-        """Nobody listens."""
+        """The server has been stopped: each call raises KeyServiceAway."""
         with closing(FaultyServer(_hangs_up)) as server:
             url = server.url
         assert all(isinstance(error, KeyServiceAway) for error in calls(url))

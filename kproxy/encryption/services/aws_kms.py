@@ -25,6 +25,7 @@ from kproxy.encryption.services.contract import (
     KeyRefused,
     KeyServiceAway,
     KeyServiceError,
+    check_is_new,
 )
 from kproxy.encryption.services.loading import require
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
@@ -140,12 +141,7 @@ class AwsKms:
         )
 
     def make(self, key_name: str, *, dry_run: bool = False) -> None:
-        try:
-            self.describe_key(key_name)
-        except KeyDestroyed:
-            pass
-        else:
-            raise KeyServiceError(f"there is a key {key_name} already")
+        check_is_new(self, key_name)
         if not dry_run and not KEY_ID.fullmatch(key_name):
             made = self._ask(key_name, lambda _: self._kms.create_key(Description="Wraps data keys of kproxy"))
             made_id = made["KeyMetadata"]["KeyId"]

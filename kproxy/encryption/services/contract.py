@@ -3,6 +3,7 @@
 A data key is what records are encrypted with; it is stored next to them, wrapped by a key that never leaves its key service.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -103,3 +104,10 @@ class KeyManager(Protocol):
 
     def rewrap(self, key_name: str, wrapped: bytes) -> bytes:
         """Return a wrapped data key as the newest version wraps it."""
+
+
+def check_is_new(manager: KeyManager, key_name: str) -> None:
+    """Raise KeyServiceError if there is a key of this name."""
+    with suppress(KeyDestroyed):
+        manager.describe_key(key_name)
+        raise KeyServiceError(f"there is a key {key_name} already")

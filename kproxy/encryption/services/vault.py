@@ -1,11 +1,11 @@
-"""Vault and OpenBao: a client within bounds for both uses, the key service "vault" (transit), and secrets (KV, version 2).
+"""The key service "vault": the transit engine of Vault or OpenBao, asked within bounds.
 
-The token is read anew for each request, so that one that Vault Agent replaces counts at once. It is sent to the host of the URL
-alone: no redirect is followed, no proxy and no .netrc of the environment is used. An answer has MOST_ANSWER bytes at most. No
-text of an answer is shown, as it may have a secret in it.
+The token is read for each request, as Vault Agent may have replaced it. It is sent only to the host of the URL: no redirect is
+followed, no proxy and no .netrc of the environment is used. An answer has MOST_ANSWER bytes at most. No text of an answer is
+shown, as it may have a secret in it.
 
-Sources: https://developer.hashicorp.com/vault/api-docs/secret/transit and .../secret/kv/kv-v2; builtin/logical/transit of Vault
-has the texts of errors.
+Sources: https://developer.hashicorp.com/vault/api-docs/secret/transit; builtin/logical/transit of Vault has the
+texts of errors.
 """
 
 import binascii
@@ -26,6 +26,7 @@ from kproxy.encryption.services.contract import (
     KeyRefused,
     KeyServiceAway,
     KeyServiceError,
+    check_is_new,
 )
 from kproxy.encryption.services.loading import require
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
@@ -43,8 +44,8 @@ NO_KEY = ("encryption key not found", "key not found", "no existing key named")
 TOO_OLD = ("disallowed by policy (too old)", "min available version", "no longer available")
 
 
-class VaultConnection(Options, frozen=True):
-    """How Vault is reached."""
+class VaultOptions(Options, frozen=True):
+    """Vault's or OpenBao's transit engine."""
 
     url: Annotated[str, text("https://HOST:PORT of Vault or OpenBao; http:// only on this host, or with without_tls.")]
     token: Annotated[
@@ -56,6 +57,7 @@ class VaultConnection(Options, frozen=True):
     key: Annotated[str | None, text("File with the private key of the certificate, without a password.")] = None
     without_tls: Annotated[bool, text("Send the token and get keys over a network without TLS.")] = False
     timeout: Annotated[Seconds, text("To connect, and between two bytes of an answer.")] = 3.0
+    mount: Annotated[str, Meta(pattern=f"^{PATH.pattern}$"), text("Where the transit engine is mounted.")] = "transit"
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
@@ -83,12 +85,6 @@ class VaultConnection(Options, frozen=True):
             raise OptionMistakes(problems)
 
 
-class VaultOptions(VaultConnection, frozen=True):
-    """Vault's or OpenBao's transit engine."""
-
-    mount: Annotated[str, Meta(pattern=f"^{PATH.pattern}$"), text("Where the transit engine is mounted.")] = "transit"
-
-
 class Answered(Exception):
     """Vault answered with an error.
 
@@ -106,7 +102,7 @@ class Answered(Exception):
 class VaultClient:
     """Asks Vault through hvac, which knows the paths and the parameters. Raises UsageError if it is not installed."""
 
-    def __init__(self, options: VaultConnection) -> None:
+    def __init__(self, options: VaultOptions) -> None:
         hvac, requests = require("hvac", "vault"), require("requests", "vault")
         self.url = options.url.rstrip("/")
         self._options = options
@@ -257,12 +253,7 @@ class VaultTransit:
         return KeyFacts(key_name, latest, oldest, rotated_at)
 
     def make(self, key_name: str, *, dry_run: bool = False) -> None:
-        try:
-            self.describe_key(key_name)
-        except KeyDestroyed:
-            pass
-        else:
-            raise KeyServiceError(f"there is a key {key_name} already")
+        check_is_new(self, key_name)
         if not dry_run:
             self._ask(
                 key_name,
