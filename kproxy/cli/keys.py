@@ -56,11 +56,11 @@ def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str
     chosen = [(action, value) for action, value in actions.items() if value is not None]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(_option(action) for action, _ in chosen)} exclude each other")
-    if before is not None and not actions["destroy"]:
+    if before is not None and actions["destroy"] is None:
         raise click.UsageError("--before belongs to --destroy")
     settings = read_key_settings(file)
     with Sink(None, live=False) as sink:
-        if actions["check"]:
+        if actions["check"] is not None:
             with closing(key_service(settings)) as service:
                 _say(sink, _check(service, actions["check"], dry_run))
             return

@@ -31,6 +31,8 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
         0,
         "orders: a data key was made, wrapped in 65 bytes, and unwrapped\n",
     )
+    code, _, said = kproxy("keys", file, "--check", "")
+    assert code == 1 and "there is no key" in said, "a variable of the shell that is not set"
     monkeypatch.setattr("sys.stdin", io.StringIO(b64encode(old.wrapped).decode() + "\n"))
     code, out, _ = kproxy("keys", file, "--rewrap", "orders")
     rewrapped = b64decode(out)

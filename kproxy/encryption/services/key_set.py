@@ -306,8 +306,8 @@ class KeySet:
         """Return the key of the seal. Raises KeyServiceError."""
         options = self._options
         if (seal.scrypt is None) != (options.passphrase is None):
-            by = "a key file" if seal.scrypt is None else "a passphrase"
-            raise KeyServiceError(f"{self._path} is sealed by {by}: write {by.split()[1]} in place of the other")
+            by, other = ("key_file", "passphrase") if seal.scrypt is None else ("passphrase", "key_file")
+            raise KeyServiceError(f"{self._path} is sealed by a {by}: write {by} in place of {other}")
         if options.key_file is not None:
             content = _usable(lambda: read_bytes(Path(options.key_file or "")), Path(options.key_file))
             if len(content) < LEAST_KEY_FILE:
