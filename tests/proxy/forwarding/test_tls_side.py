@@ -245,7 +245,7 @@ async def come_with_a_small_window(
 @pytest.mark.parametrize("words", [{}, LEGS["both"]], ids=["none", "both"])
 async def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words: dict[str, Any]) -> None:
     """And all of them are served once they read: those that came late, too."""
-    budget, size, clients = 3_000_000, 4_000_000, 20
+    budget, size, clients = 400_000, 4_000_000, 20  # without a budget, their buffers take 1.7 MB
     answer = (size + 4).to_bytes(4, "big") + b"\0\0\0\1" + bytes(size)
 
     async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -270,8 +270,7 @@ async def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(
             before = now
             most = max(most, now[1])
             await asyncio.sleep(0.001)
-        assert most > budget // 2
-        assert most <= budget + clients * 65_536
+        assert budget // 4 < most <= 2 * budget
         for _, writer in came:
             writer.transport.resume_reading()  # type: ignore[attr-defined]
         for reader, _ in came:
