@@ -51,6 +51,7 @@ export class FilterLine {
 
   /** Show a filter that was applied elsewhere, without applying it again. */
   set(filter) {
+    clearTimeout(this.timer); // what was typed before is neither checked nor completed
     if (this.input.value !== filter) this.input.value = filter;
     this.undo.put(filter);
     this.verdict = null;
@@ -89,7 +90,6 @@ export class FilterLine {
 
   async apply() {
     clearTimeout(this.timer);
-    this.completing?.abort();
     this.close();
     const filter = this.input.value.trim();
     this.undo.put(this.input.value);
@@ -175,6 +175,7 @@ export class FilterLine {
   }
 
   close() {
+    this.completing?.abort();
     this.offered = null;
     this.offer([]);
   }
