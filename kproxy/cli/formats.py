@@ -142,16 +142,14 @@ def text_renderer(*, verbose: bool, on_terminal: bool, wide: bool = False, clock
     style = style_for(sys.stdout, os.environ) if on_terminal else PLAIN
     lines = TextLines(style, None if wide else width, clock)
     if not verbose:
-        return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")
+        return lines.line
     from kproxy.output.text.tree import Tree  # noqa: PLC0415
 
     tree = Tree(style, width)
 
     def with_tree(event: Event, bodies: Bodies | None) -> bytes:
-        text = [lines.render(event, bodies)]
-        if isinstance(event, Exchange):
-            text += tree.render(event, bodies)
-        return "".join(f"{line}\n" for line in [*text, ""]).encode("utf-8", "backslashreplace")
+        fields = [*(tree.render(event, bodies) if isinstance(event, Exchange) else ()), "\n"]
+        return lines.line(event, bodies) + "\n".join(fields).encode("utf-8", "backslashreplace")
 
     return with_tree
 

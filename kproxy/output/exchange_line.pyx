@@ -35,6 +35,8 @@ cdef enum:
     KEPT = 1 << 20  # bytes of the buffer that are kept for the next line
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
+    MOST_KNOWN = 4096
+    LONGEST_KNOWN = 1024  # bytes of a body whose JSON is kept
 
 cdef int64_t SECOND = 1_000_000_000
 cdef int64_t EXACT = <int64_t>1 << 50  # ns, about 13 days: up to here milliseconds as a float have six exact digits
@@ -43,6 +45,7 @@ cdef bytes ERROR_CODE = b'rrorCode":'
 cdef Buffer _line  # reused for every line
 memset(&_line, 0, sizeof(Buffer))
 cdef dict _texts = {}  # str -> JSON, mostly for client ids
+cdef dict _known = {}  # (layout, body) -> JSON: clients and brokers send many small bodies again and again
 cdef int64_t _second = INT64_MIN  # the latest rendered second: the next time is mostly in the same one
 cdef bytes _second_text = b""
 
@@ -69,7 +72,7 @@ cpdef object read_bodies(Exchange exchange, opener: Opener | None = None):  # ty
 
 cpdef object read_json(Exchange exchange):  # type: (...) -> Bodies
     """As ``read_bodies``, without the payloads inside the bodies."""
-    bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
+    bodies = Bodies(None, None, exchange.undecoded, [], exchange.connection.sasl_mechanism, {})
     if exchange.request is not None:
         bodies.request = _read(exchange.request, "request", bodies)
     if exchange.response is not None:
@@ -87,11 +90,29 @@ cdef object _read(Frame frame, str side, bodies):
             bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
         return None
     try:
-        return frame.to_json()
+        return _to_json(frame)
     except DecodeError as error:
         if bodies.undecoded is None:
             bodies.undecoded = str(error)
         return None
+
+
+cdef object _to_json(Frame frame):
+    """Return a body's JSON; that of a small one without credentials is kept, so that equal bodies have the same object."""
+    cdef Py_ssize_t size
+    if type(frame) is not Frame:
+        return frame.to_json()  # of a decoded log
+    size = len(frame.data) - frame.body_start
+    if size > LONGEST_KNOWN or frame.trailing or frame.layout_program().holds_secrets:
+        return frame.to_json()
+    cdef tuple body = (frame.program, frame.data[frame.body_start:])
+    json = _known.get(body)
+    if json is None:
+        json = frame.to_json()
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[body] = json
+    return json
 
 
 def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> bytes:
@@ -147,9 +168,14 @@ def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> b
         put_bytes(line, ending)
         return PyBytes_FromStringAndSize(<char *>line.data, line.size)
     finally:
-        if line.capacity > KEPT:
-            free(line.data)
-            memset(line, 0, sizeof(Buffer))
+        release(line)
+
+
+cdef void release(Buffer *line) noexcept:
+    """Free the buffer of a line that was very long; another is used for the next line."""
+    if line.capacity > KEPT:
+        free(line.data)
+        memset(line, 0, sizeof(Buffer))
 
 
 cpdef bint has_errors(bytes response: bytes | None) except -1:

@@ -99,7 +99,7 @@ class ListedLines(Lines):
         return self._left == 0
 
     def start_source(self, source: Source) -> None:
-        self._release(0)
+        self._release_all()
         self._newest = 0
 
     def write_lines(self, lines: bytes, event: Event | None = None) -> None:
@@ -114,7 +114,7 @@ class ListedLines(Lines):
 
     def close(self, error: BaseException | None = None) -> None:
         try:
-            self._release(0)
+            self._release_all()
         finally:
             super().close(error)
 
@@ -131,13 +131,18 @@ class ListedLines(Lines):
         self._held_size += len(lines)
         self._newest = max(self._newest, at)
         if self._held_size > MOST_HELD or self._held[0][0] < self._newest - LOOK_BACK:
-            self._release(MOST_HELD, before=self._newest - LOOK_BACK)
+            self._release(self._newest - LOOK_BACK)
 
-    def _release(self, most: int, before: int = 0) -> None:
-        """Write the oldest held lines until the rest has at most *most* bytes and no line is from before the time *before*."""
-        while self._held and (self._held_size > most or self._held[0][0] < before):
+    def _release(self, before: int) -> None:
+        """Write the oldest held lines until the rest has at most MOST_HELD bytes and no line is from before a time."""
+        while self._held and (self._held_size > MOST_HELD or self._held[0][0] < before):
             at, _, lines = heapq.heappop(self._held)
             self._held_size -= len(lines)
+            self._put(at, lines)
+
+    def _release_all(self) -> None:
+        held, self._held, self._held_size = sorted(self._held), [], 0
+        for at, _, lines in held:
             self._put(at, lines)
 
     def _put(self, at: int, lines: bytes) -> None:

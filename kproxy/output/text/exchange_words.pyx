@@ -3,28 +3,38 @@
 
 from functools import lru_cache
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free
 from libc.stdint cimport INT64_MIN, int64_t
+from libc.string cimport memset
 
+from kproxy.output.exchange_line cimport has_errors, put_bytes, put_digits, read_bodies, release
+from kproxy.protocol.json_sink cimport put_int, put_word
+from kproxy.protocol.wire cimport Buffer, put8
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.output.bodies import Bodies, count_errors, HOLDING_APIS, notes
 from kproxy.output.escaping import printable, word
-from kproxy.output.exchange_line import has_errors, read_bodies
 from kproxy.output.text.key_facts import key_facts
-from kproxy.output.times import render_duration, render_second
+from kproxy.output.times import Clock, render_duration, render_second
 from kproxy.protocol.embedded import RECORDS_OF
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 
+cdef extern from "Python.h":
+    char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
+
 cdef int64_t SECOND = 1_000_000_000
+cdef bytes MICROSECONDS = " µs".encode()
 cdef enum:
     CLIENT_ID = 24  # characters
-    SMALL_BODIES = 1024  # bytes
-    MOST_TAILS = 2048
+    SMALL_BODIES = 8192  # bytes
+    WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 cdef int64_t _second = INT64_MIN  # the latest rendered second
 cdef str _second_text = ""
-cdef dict _tails = {}  # what bodies without payloads or credentials say -> the ends of both comments
+cdef Buffer _line  # reused for every line
+memset(&_line, 0, sizeof(Buffer))
 
 
 cpdef str clock_words(int64_t at):
@@ -41,11 +51,88 @@ cpdef str clock_words(int64_t at):
     return f"{_second_text}.{fraction // 1000:06d}"
 
 
-def plain_line(Exchange exchange not None, bodies: Bodies, str time, str route) -> str:
-    """Return the line of an exchange, without colours and of any width."""
-    cdef str tail = _joined("  ", trouble_words(exchange.unanswered, bodies), fact_words(exchange, bodies), _notes(exchange))
-    cdef str head = f"{time}  {route}  {latency_words(exchange):>7}"
-    return f"{head}  {api_words(exchange.api_key, exchange.api_version):<22}  {client_words(exchange.client_id):<16}  {tail}".rstrip()
+cdef class PlainLines:
+    """Renders exchanges as lines without colours and of any width.
+
+    Args:
+        clock: renders the times; None: in UTC, always without the date.
+    """
+
+    cdef Py_ssize_t route_width
+    cdef object clock
+    cdef int64_t second  # the latest rendered one
+    cdef bytes second_text
+
+    def __init__(self, clock: Clock | None = None):
+        self.clock = clock
+        self.second = INT64_MIN
+
+    cpdef Py_ssize_t widen(self, Py_ssize_t width):
+        """Return the width of the column of routes, the widest one so far, with one of *width*: no room for the widest possible."""
+        self.route_width = max(self.route_width, min(width, WIDEST_ROUTE))
+        return self.route_width
+
+    def render(self, Exchange exchange not None, bodies: Bodies) -> bytes:
+        """Return the line of an exchange in UTF-8, newline included."""
+        cdef Frame first = exchange.response if exchange.request is None else exchange.request
+        cdef Buffer *line = &_line
+        # All Python code runs here, before the first byte is written to the shared buffer.
+        cdef tuple route = _route_text(exchange.connection.client, exchange.connection.broker)
+        cdef bytes clock = self._second_of(exchange.at if first is None else first.started_at)
+        cdef bytes what = _named(exchange.api_key, exchange.api_version, exchange.client_id)
+        cdef str tail = _joined("  ", trouble_words(exchange.unanswered, bodies), fact_words(exchange, bodies), _notes(exchange))
+        cdef bytes end = tail.encode("utf-8", "backslashreplace")
+        latency = exchange.latency_ns
+        try:
+            line.size = 0
+            put_bytes(line, clock)
+            put8(line, b".")
+            put_digits(line, (exchange.at if first is None else first.started_at) % SECOND // 1000, 6)
+            put_word(line, b"  ")
+            put_bytes(line, route[0])
+            put_spaces(line, self.widen(route[1]) - <Py_ssize_t>route[1] + 2)
+            put_latency(line, latency)
+            put_word(line, b"  ")
+            put_bytes(line, what)
+            put_bytes(line, end)
+            while line.size and line.data[line.size - 1] == b" ":
+                line.size -= 1
+            put8(line, b"\n")
+            return PyBytes_FromStringAndSize(<char *>line.data, line.size)
+        finally:
+            release(line)
+
+    cdef bytes _second_of(self, int64_t at):
+        """Return the time of day without the fraction of the second."""
+        cdef int64_t second = at // SECOND
+        if second != self.second:
+            self.second_text = (render_second(second)[11:] if self.clock is None else self.clock.render(at, 0)).encode()
+            self.second = second
+        return self.second_text
+
+
+cdef int put_latency(Buffer *line, latency) except -1:
+    """Write a duration as times.render_duration does, in at least seven characters."""
+    cdef int64_t duration = -1 if latency is None else latency
+    cdef int64_t value = duration // 1000
+    cdef char *text
+    if 0 <= duration < 999_500:
+        put_spaces(line, 4 - (1 if value < 10 else 2 if value < 100 else 3))
+        put_int(line, value)
+        return put_bytes(line, MICROSECONDS)
+    if not 0 <= duration < 9_995_000:
+        return put_bytes(line, f"{'-' if latency is None else render_duration(latency):>7}".encode())
+    text = PyOS_double_to_string(duration / 1e6, b"f", 2, 0, NULL)
+    put_word(line, text)
+    PyMem_Free(text)
+    return put_word(line, b" ms")
+
+
+cdef int put_spaces(Buffer *line, Py_ssize_t count) except -1:
+    while count > 0:
+        put8(line, b" ")
+        count -= 1
+    return 0
 
 
 def comments(Exchange exchange not None, bodies: Bodies | None = None) -> tuple[str, str]:
@@ -68,48 +155,19 @@ def comments(Exchange exchange not None, bodies: Bodies | None = None) -> tuple[
 
 cdef tuple _ends(Exchange exchange, bodies):
     """Return what follows the client id in both comments, each with a space before it, or ""."""
-    cdef tuple said = _said(exchange)
-    cdef tuple ends = None if said is None else _tails.get(said)
-    if ends is not None:
-        return ends
     if bodies is None:
         bodies = read_bodies(exchange)
-    whole = is_plain(exchange.request) and is_plain(exchange.response)
-    ends = (
-        _end(exchange, _of_request(bodies), "" if whole else notes(exchange.copy(response=None))),
-        _end(exchange, bodies, "" if whole else notes(exchange)),
-    )
-    if said is not None:
-        if len(_tails) >= MOST_TAILS:
-            _tails.clear()
-        _tails[said] = ends
-    return ends
+    if not is_plain(exchange.request) or not is_plain(exchange.response):
+        return _end(exchange, _of_request(bodies), notes(exchange.copy(response=None))), _end(exchange, bodies, notes(exchange))
+    if exchange.unanswered is None and bodies.undecoded is None and are_all(exchange, bodies):
+        return _ends_of_bodies(exchange.api_key, bodies.request, bodies.response)
+    return _end(exchange, _of_request(bodies), ""), _end(exchange, bodies, "")
 
 
-cdef tuple _said(Exchange exchange):
-    """Return the bytes that decide the ends of both comments, and how they are read; None if they are many, or secret."""
-    cdef Frame request = exchange.request
-    cdef Frame response = exchange.response
-    if exchange.unanswered is not None or exchange.undecoded is not None or exchange.api_key not in _PLAIN_APIS:
-        return None
-    if not (_is_small(request) and _is_small(response)) or type(exchange.topic_names) is not dict or exchange.topic_names:
-        return None
-    return (
-        exchange.api_key, request.body_version, request.layout, response.body_version, response.layout,
-        request.data[request.body_start:], response.data[response.body_start:],
-    )
-
-
-cdef bint _is_small(Frame frame) except -1:
-    """Return whether a frame's bytes say everything of it, and are few and no secret."""
-    if type(frame) is not Frame or frame.message is None or frame.error is not None or frame.unread or not is_plain(frame):
-        return False
-    if len(frame.data) - frame.body_start > SMALL_BODIES or frame.assumed_version is not None:
-        return False
-    return not frame.layout_program().holds_secrets
-
-
-_PLAIN_APIS = frozenset(facts().apis) - HOLDING_APIS - RECORDS_OF.keys()
+@lru_cache(maxsize=2048)
+def _ends_of_bodies(api_key, request, response):
+    both = f"{trouble_words(None, Bodies(None, response))} {_facts_of_bodies(api_key, request, response)}"
+    return tuple([f" {' '.join(words.split())}".rstrip() for words in (_facts_of_bodies(api_key, request, None), both)])
 
 
 cdef str _end(Exchange exchange, bodies, str noted):
@@ -127,17 +185,26 @@ cdef _of_request(bodies):
 
 cpdef str fact_words(Exchange exchange, bodies: Bodies):
     """Return the key facts; many exchanges repeat earlier ones, so they are cached if they depend on small bodies alone."""
+    if are_all(exchange, bodies):
+        return _facts_of_bodies(exchange.api_key, bodies.request, bodies.response)
+    return key_facts(exchange.api_key, bodies, exchange.topic_names)
+
+
+_PLAIN_APIS = frozenset(facts().apis) - HOLDING_APIS - RECORDS_OF.keys()
+
+
+cdef bint are_all(Exchange exchange, bodies) except -1:
+    """Return whether the JSON of both bodies is small, and all that the key facts are made of."""
     cdef bytes request = bodies.request
     cdef bytes response = bodies.response
     names = exchange.topic_names
-    if (
-        (0 if request is None else len(request)) + (0 if response is None else len(response)) <= SMALL_BODIES
-        and not (bodies.embedded or bodies.beginnings or bodies.sasl_mechanism)
-        and isinstance(names, dict)
+    return (
+        exchange.api_key in _PLAIN_APIS
+        and type(names) is dict
         and not names
-    ):
-        return _facts_of_bodies(exchange.api_key, request, response)
-    return key_facts(exchange.api_key, bodies, names)
+        and (0 if request is None else len(request)) + (0 if response is None else len(response)) <= SMALL_BODIES
+        and not (bodies.embedded or bodies.beginnings)
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -174,6 +241,19 @@ cpdef str latency_words(Exchange exchange):
     """Return the time from the request to its response, "-" where it is not known."""
     latency = exchange.latency_ns
     return "-" if latency is None else render_duration(latency)
+
+
+@lru_cache(maxsize=4096)
+def _named(api_key, api_version, client_id):
+    """Return API and client id in columns."""
+    return f"{api_words(api_key, api_version):<22}  {client_words(client_id):<16}  ".encode("utf-8", "backslashreplace")
+
+
+@lru_cache(maxsize=4096)
+def _route_text(client, broker):
+    """Return both addresses in UTF-8, and how many characters they are."""
+    text = f"{client} → {broker}"
+    return text.encode("utf-8", "backslashreplace"), len(text)
 
 
 @lru_cache(maxsize=4096)

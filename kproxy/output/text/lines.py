@@ -14,12 +14,12 @@ from kproxy.output.bodies import Bodies, notes
 from kproxy.output.escaping import printable
 from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text.exchange_words import (
+    PlainLines,
     api_words,
     client_words,
     clock_words,
     fact_words,
     latency_words,
-    plain_line,
     trouble_words,
 )
 from kproxy.output.text.key_facts import token_words
@@ -33,7 +33,6 @@ NARROW = 100
 MEDIUM = 160
 NARROW_CLIENT_ID = 12
 FEWEST_WIDTH = 40
-WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 
 class TextLines:
@@ -52,25 +51,26 @@ class TextLines:
         self.narrow = width is not None and width < NARROW
         self.short = width is not None and width < MEDIUM
         self.tiny = width is not None and width < TINY
-        self._route_width = (
-            0  # of the widest route so far: columns stay aligned without room for the widest possible one
-        )
+        self._lines = PlainLines(clock)
+        self._plain = style is PLAIN and width is None
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
         """Return the line of an event, without a newline."""
+        return self.line(event, bodies)[:-1].decode()
+
+    def line(self, event: Event, bodies: Bodies | None = None) -> bytes:
+        """Return the line of an event in UTF-8, newline included."""
         if not isinstance(event, Exchange):
             return self._other(event)
         if bodies is None:
             bodies = read_bodies(event)
-        if self.style is PLAIN and self.width is None:
-            return plain_line(event, bodies, self._time(event, 6), self._route(event))
-        return self._on_terminal(event, bodies)
+        return self._lines.render(event, bodies) if self._plain else self._on_terminal(event, bodies)
 
     def comment(self, event: Event) -> str:
         """Return the line for the comment on a packet: with single spaces, and of any width."""
         return " ".join(self.render(event).split())
 
-    def _on_terminal(self, event: Exchange, bodies: Bodies) -> str:
+    def _on_terminal(self, event: Exchange, bodies: Bodies) -> bytes:
         """Return a line cut to the width. On a narrow terminal errors come before the client id."""
         style = self.style
         client_id, known = client_words(event.client_id), fact_words(event, bodies)
@@ -87,7 +87,7 @@ class TextLines:
         ]
         return self._join(parts)
 
-    def _other(self, event: Event) -> str:
+    def _other(self, event: Event) -> bytes:
         what, severe = _other_words(event)
         parts = [
             (self.style.dim, self._time(event, 3 if self.short else 6)),
@@ -104,10 +104,9 @@ class TextLines:
     def _route(self, event: Event) -> str:
         connection = event.connection
         route = _addresses(connection.client, connection.broker, self.short)
-        width = self._route_width = max(self._route_width, min(len(route), WIDEST_ROUTE))
-        return f"{route:<{width}}"
+        return f"{route:<{self._lines.widen(len(route))}}"
 
-    def _join(self, parts: list[tuple[str, str]]) -> str:
+    def _join(self, parts: list[tuple[str, str]]) -> bytes:
         """Join coloured parts with gaps, cut to the width."""
         gap = 1 if self.narrow else 2
         left = 1_000_000 if self.width is None else self.width
@@ -118,7 +117,7 @@ class TextLines:
             shown = cut(text, left)
             left -= (len(shown) if shown.isascii() else cell_len(shown)) + gap
             line.append(self.style.paint(code, shown))
-        return (" " * gap).join(line).rstrip()
+        return f"{(' ' * gap).join(line).rstrip()}\n".encode("utf-8", "backslashreplace")
 
 
 def time_of(event: Event) -> int:
