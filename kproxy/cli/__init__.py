@@ -39,8 +39,8 @@ import sys
 
 from kproxy import __version__
 
-# A decode makes many objects that die young, and a cycle a connection.
-COLLECT_AFTER = (10_000, 10, 5)
+# A decode makes many objects that die young, and nearly no cycles.
+COLLECT_AFTER = (50_000, 20, 20)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -151,7 +151,7 @@ cdef class Session:
     def gap(self, int direction, size: int | None, int64_t at, int cut=MISSING) -> list[Event]:
         """Note that *size* bytes (None: an unknown number) are missing, for the reason *cut* (Cut)."""
         events = []
-        stream = self._requests if direction == DIRECTION_REQUEST else self._responses
+        cdef Stream stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
             return events
         if stream.state == HUNTING:
@@ -168,7 +168,7 @@ cdef class Session:
             stream.miss(size, at, cut, events)
         return events
 
-    def _finish_hunt(self, stream: Stream, unrecorded: int, at: int, events: list[Event]) -> None:
+    def _finish_hunt(self, Stream stream not None, unrecorded: int, at: int, events: list[Event]) -> None:
         """End a hunt at a gap; its bytes may be the beginning of a frame that the gap cuts."""
         self._goes_on = unrecorded > 0
         found = stream.finish(at, events, unrecorded)
@@ -203,7 +203,7 @@ cdef class Session:
         if self.connection.closed is None:
             by = direction if reset_by is None else reset_by
             self.connection.closed = who_closed(_DIRECTIONS[by], reset=reset_by is not None)
-        stream = self._requests if direction == DIRECTION_REQUEST else self._responses
+        cdef Stream stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction == DIRECTION_RESPONSE:
             self._give_up_all(self._why_at_end(CAPTURE_ENDED), at, events)
@@ -221,7 +221,7 @@ cdef class Session:
         if self._skipped and not self._requests.frames.count and not self._from_start[DIRECTION_REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
-        self._requests.stop()  # session and streams refer to each other: until garbage collection, let them hold no bytes
+        self._requests.stop()  # session and streams refer to each other no more, so nothing waits for the garbage collection
         self._responses.stop()
         return events
 
@@ -253,7 +253,7 @@ cdef class Session:
         said = "is of no frame" if self._sasl.may_be_token else f"says {size:,}"
         events.append(BadFrame(self.connection, at, direction, f"the size field {said}; frames are {most}{why}"))
 
-    def _at_start(self, stream: Stream, frames: int) -> bool:
+    def _at_start(self, Stream stream not None, frames: int) -> bool:
         """Return whether the direction is known from its start and has cut exactly that many frames so far."""
         return self._from_start[stream.direction] and stream.frames.count == frames and stream.state != HUNTING
 
@@ -667,7 +667,7 @@ cdef class Session:
         while self._in_flight.queue:
             self._give_up(why, at, events)
 
-    def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
+    def _end_stream(self, Stream stream not None, at: int, events: list[Event]) -> None:
         if stream.state == OPAQUE:
             return
         known = self.connection.closed is not None

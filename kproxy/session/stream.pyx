@@ -355,6 +355,7 @@ cdef class Stream:
     def stop(self) -> None:
         """Drop the held bytes and all that follow."""
         self.state = OPAQUE
+        self.handle = self._owner = self._new_hunt = None
         self._hunt = None
         self._cut = None
         self.search_again.clear()

@@ -216,18 +216,19 @@ def open_consumer_subscription(data: bytes, assignor: str | None = None) -> dict
     Without an assignor, only version and value. ``readAs`` appears if another version's layout was used, ``extraBytes`` if
     bytes follow; ``userDataError`` says why user data could not be decoded. Raises DecodeError.
     """
-    opened, user_data = _open(message("ConsumerProtocolSubscription"), data)
+    read = SUBSCRIPTION_USER_DATA.get(assignor or "")
+    opened, user_data = _open(message("ConsumerProtocolSubscription"), data, read)
     if assignor is None:
         return opened
     named = {"version": opened.pop("version"), "assignor": assignor, "value": opened.pop("value")}
-    return named | _user_data(SUBSCRIPTION_USER_DATA.get(assignor), user_data) | opened
+    return named | user_data | opened
 
 
 def open_consumer_assignment(data: bytes, assignor: str | None = None) -> dict[str, Any]:
     """Decode to ``version``, ``value``, and ``userData`` if the assignor's user data is known. Raises DecodeError."""
-    opened, user_data = _open(message("ConsumerProtocolAssignment"), data)
     read = ASSIGNMENT_USER_DATA.get(assignor or "")
-    return opened if read is None else opened | _user_data(read, user_data)
+    opened, user_data = _open(message("ConsumerProtocolAssignment"), data, read)
+    return opened if read is None else opened | user_data
 
 
 def read_subscription(data: bytes) -> MessageStruct:
@@ -246,7 +247,7 @@ def read_assignment(data: bytes, *, whole: bool = False) -> MessageStruct:
 def is_consumer_assignment(data: bytes) -> bool:
     """Return whether the bytes are exactly a consumer protocol assignment of a known version."""
     try:
-        opened, _ = _open(message("ConsumerProtocolAssignment"), data)
+        opened, _ = _open(message("ConsumerProtocolAssignment"), data, None)
     except DecodeError:
         return False
     return "readAs" not in opened and "extraBytes" not in opened
@@ -269,7 +270,8 @@ def _begin(layout: Message, data: bytes) -> tuple[Reader, int]:
     return reader, version
 
 
-def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
+def _open(layout: Message, data: bytes, read: Callable[[bytes], Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Decode a payload; *read* decodes its user data."""
     reader, version = _begin(layout, data)
     known, end = _fit(layout, version, data, reader.position)
     opened: dict[str, Any] = {
@@ -280,8 +282,10 @@ def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
         opened["readAs"] = known
     if end != len(data):
         opened["extraBytes"] = len(data) - end
+    if read is None:
+        return opened, {"userData": None}
     value: Any = layout.decode(known, data[:end], reader.position)
-    return opened, value.user_data
+    return opened, _user_data(read, value.user_data)
 
 
 def _fit(layout: Message, version: int, data: bytes, start: int) -> tuple[int, int]:
@@ -298,8 +302,8 @@ def _fit(layout: Message, version: int, data: bytes, start: int) -> tuple[int, i
         raise
 
 
-def _user_data(read: Callable[[bytes], Any] | None, data: bytes | None) -> dict[str, Any]:
-    if read is None or not data:
+def _user_data(read: Callable[[bytes], Any], data: bytes | None) -> dict[str, Any]:
+    if not data:
         return {"userData": None}
     try:
         return {"userData": read(data)}
