@@ -6,7 +6,11 @@ Blocks and options as in draft-ietf-opsawg-pcapng, little-endian, times in nanos
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+
+from kproxy.protocol.wire cimport Buffer, reserve
+from kproxy.session.exchanges cimport Exchange, Frame
 
 from struct import Struct
 
@@ -44,16 +48,27 @@ def file_header(application: str) -> bytes:
     return _block(SECTION_HEADER, section) + _block(INTERFACE, interface)
 
 
-def packet(at: int, bytes data not None, str comment not None="") -> bytes:
-    """Return one packet at *at*, in ns since the epoch; *comment* is cut to MOST_COMMENT bytes, none is written when empty."""
-    cdef uint64_t moment = at & 0xFFFFFFFFFFFFFFFF
-    cdef uint64_t size = PyBytes_GET_SIZE(data)
-    cdef bytes text = _text(comment) if comment else b""
-    cdef uint64_t text_size = PyBytes_GET_SIZE(text)
-    cdef uint64_t options = 4 + _padded(text_size) + 4 if text_size else 0  # and the end of options
-    cdef uint64_t whole = PACKET_HEAD + _padded(size) + options + 4
-    cdef bytes block = PyBytes_FromStringAndSize(NULL, whole)
+def packet(at: int, bytes data not None, bytes comment not None=b"") -> bytes:
+    """Return one packet at *at*, in ns since the epoch; *comment*: at most MOST_COMMENT bytes of UTF-8."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    cdef bytes text = _text(comment)
+    cdef bytes block = PyBytes_FromStringAndSize(NULL, _block_size(size, text))
     cdef uint8_t* to = <uint8_t*>PyBytes_AS_STRING(block)
+    memcpy(to + PACKET_HEAD, PyBytes_AS_STRING(data), size)
+    _put_around(to, at & 0xFFFFFFFFFFFFFFFF, size, text)
+    return block
+
+
+cdef inline uint64_t _block_size(uint64_t size, bytes text):
+    """Return the size of the block of a packet of *size* bytes with a comment, if *text* is not empty."""
+    cdef uint64_t options = 4 + _padded(PyBytes_GET_SIZE(text)) + 4 if text else 0  # and the end of options
+    return PACKET_HEAD + _padded(size) + options + 4
+
+
+cdef int _put_around(uint8_t* to, uint64_t moment, uint64_t size, bytes text) except -1:
+    """Write what is before and behind a packet's bytes in its block."""
+    cdef uint64_t text_size = PyBytes_GET_SIZE(text)
+    cdef uint64_t whole = _block_size(size, text)
     _put_le32(to, PACKET_TYPE)
     _put_le32(to + 4, whole)
     _put_le32(to + 8, 0)
@@ -61,19 +76,20 @@ def packet(at: int, bytes data not None, str comment not None="") -> bytes:
     _put_le32(to + 16, moment & 0xFFFFFFFF)
     _put_le32(to + 20, size)
     _put_le32(to + 24, size)
-    to = _put_padded(to + PACKET_HEAD, <const uint8_t*>PyBytes_AS_STRING(data), size)
+    to += PACKET_HEAD
+    memset(to + size, 0, _padded(size) - size)
+    to += _padded(size)
     if text_size:
         _put_le32(to, COMMENT_CODE | text_size << 16)
-        to = _put_padded(to + 4, <const uint8_t*>PyBytes_AS_STRING(text), text_size)
-        _put_le32(to, 0)
-        to += 4
+        memcpy(to + 4, PyBytes_AS_STRING(text), text_size)
+        memset(to + 4 + text_size, 0, _padded(text_size) - text_size + 4)
+        to += 4 + _padded(text_size) + 4
     _put_le32(to, whole)
-    return block
+    return 0
 
 
-cdef bytes _text(str comment):
-    """Return the comment as UTF-8, cut between two characters."""
-    cdef bytes text = comment.encode("utf-8", "backslashreplace")
+cdef bytes _text(bytes text):
+    """Return the comment, cut between two characters."""
     if PyBytes_GET_SIZE(text) <= MOST_COMMENT:
         return text
     return text[:MOST_COMMENT].decode("utf-8", "ignore").encode()
@@ -86,14 +102,6 @@ cdef inline void _put_le32(uint8_t* to, uint64_t value) noexcept nogil:
 
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
     return (size + 3) & ~<uint64_t>3
-
-
-cdef inline uint8_t* _put_padded(uint8_t* to, const uint8_t* data, uint64_t size) noexcept nogil:
-    """Copy to a multiple of 4 bytes; return where it ends."""
-    cdef uint64_t padded = _padded(size)
-    memcpy(to, data, size)
-    memset(to + size, 0, padded - size)
-    return to + padded
 
 
 def _block(kind, body):
@@ -122,6 +130,7 @@ cdef enum:
     IPV6_SIZE = 40
     TCP_SIZE = 20
     MSS_SIZE = 4
+    SIZE_FIELD = 4
 
 SEGMENT: int = MOST_SEGMENT
 
@@ -188,25 +197,80 @@ cdef class SyntheticTcp:
         """Return the FINs of *sides* in that order, and the ACK of the last one."""
         return [self._send(side, FIN | ACK, NULL, 0) for side in sides] + [self._send(1 - side, ACK, NULL, 0) for side in sides[-1:]]
 
+    def exchange(self, Exchange exchange not None, comments: tuple[bytes, bytes]) -> bytes:
+        """Return the frames of an exchange, each complete, as blocks of a file; the last packet of each has its comment.
+
+        A frame whose first and last byte came at different times becomes two packets or more.
+        """
+        cdef Buffer blocks
+        memset(&blocks, 0, sizeof(Buffer))
+        try:
+            for side, frame in enumerate((exchange.request, exchange.response)):
+                if frame is not None:
+                    self._put_frame(&blocks, side, frame, _text(comments[side]))
+            return PyBytes_FromStringAndSize(<char *>blocks.data, blocks.size)
+        finally:
+            free(blocks.data)
+
+    cdef int _put_frame(self, Buffer *blocks, int side, Frame frame, bytes text) except -1:
+        cdef Py_ssize_t size = SIZE_FIELD + PyBytes_GET_SIZE(frame.data)
+        cdef Py_ssize_t first = 0 if frame.started_at == frame.ended_at else min(MOST_SEGMENT, size // 2)
+        cdef Py_ssize_t start = 0
+        cdef Py_ssize_t stop
+        while start < size:
+            stop = min(start + MOST_SEGMENT, size) if start >= first else first
+            self._put_segment(
+                blocks, side, frame, start, stop, frame.ended_at if start >= first else frame.started_at, text if stop == size else b""
+            )
+            start = stop
+        return 0
+
+    cdef int _put_segment(
+        self, Buffer *blocks, int side, Frame frame, Py_ssize_t start, Py_ssize_t stop, uint64_t moment, bytes text,
+    ) except -1:
+        """Write a part of a frame with its size field as one packet."""
+        cdef Py_ssize_t heads = ETHERNET_SIZE + (IPV6_SIZE if self.address_size == 16 else IPV4_SIZE) + TCP_SIZE
+        cdef uint64_t whole = _block_size(heads + stop - start, text)
+        cdef uint8_t[SIZE_FIELD] field
+        cdef uint8_t* to
+        reserve(blocks, whole)
+        to = blocks.data + blocks.size + PACKET_HEAD + heads
+        _put32(field, PyBytes_GET_SIZE(frame.data))
+        if start < SIZE_FIELD:
+            memcpy(to, field + start, min(stop, SIZE_FIELD) - start)
+        if stop > SIZE_FIELD:
+            memcpy(
+                to + max(SIZE_FIELD - start, 0), PyBytes_AS_STRING(frame.data) + max(start - SIZE_FIELD, 0),
+                stop - max(start, SIZE_FIELD),
+            )
+        self._put_heads(blocks.data + blocks.size + PACKET_HEAD, side, PSH | ACK, stop - start)
+        _put_around(blocks.data + blocks.size, moment, heads + stop - start, text)
+        blocks.size += whole
+        return 0
+
     cdef bytes _send(self, int side, int flags, const uint8_t* data, Py_ssize_t size):
         """Return one packet."""
-        cdef Py_ssize_t ip_size = IPV6_SIZE if self.address_size == 16 else IPV4_SIZE
+        cdef Py_ssize_t heads = ETHERNET_SIZE + (IPV6_SIZE if self.address_size == 16 else IPV4_SIZE) + TCP_SIZE
+        heads += MSS_SIZE if flags & SYN else 0
+        cdef bytes packet = PyBytes_FromStringAndSize(NULL, heads + size)
+        if size:
+            memcpy(PyBytes_AS_STRING(packet) + heads, data, size)
+        self._put_heads(<uint8_t*>PyBytes_AS_STRING(packet), side, flags, size)
+        return packet
+
+    cdef void _put_heads(self, uint8_t* ethernet, int side, int flags, Py_ssize_t size) noexcept nogil:
+        """Write what is before the *size* bytes of a packet, which are there already, and advance the sequence numbers."""
         cdef Py_ssize_t tcp_size = TCP_SIZE + MSS_SIZE if flags & SYN else TCP_SIZE
-        cdef bytes packet = PyBytes_FromStringAndSize(NULL, ETHERNET_SIZE + ip_size + tcp_size + size)
-        cdef uint8_t* ethernet = <uint8_t*>PyBytes_AS_STRING(packet)
         cdef uint8_t* ip = ethernet + ETHERNET_SIZE
-        cdef uint8_t* tcp = ip + ip_size
+        cdef uint8_t* tcp = ip + (IPV6_SIZE if self.address_size == 16 else IPV4_SIZE)
         self._put_ethernet(ethernet, side)
         self._put_tcp(tcp, side, flags, tcp_size)
-        if size:
-            memcpy(tcp + tcp_size, data, size)
         _put16(tcp + 16, _folded(self.pseudo + tcp_size + size + _sum(tcp, tcp_size + size)))
         if self.address_size == 16:
             self._put_ipv6(ip, side, tcp_size + size)
         else:
             self._put_ipv4(ip, side, tcp_size + size)
         self.sequence[side] += <uint32_t>size + (1 if flags & (SYN | FIN) else 0)
-        return packet
 
     cdef void _put_ethernet(self, uint8_t* to, int side) noexcept nogil:
         """Write made-up hardware addresses, as the real ones are unknown; 02 marks them as locally administered."""

@@ -135,7 +135,7 @@ class Piece(NamedTuple):
     at: int  # ns
     direction: Direction
     data: bytes = b""
-    comment: str = ""
+    comment: bytes = b""  # UTF-8
     hole: int = 0  # bytes
     started_at: int = 0
     ended_at: int = 0
@@ -168,12 +168,9 @@ class EventPieces:
         return self._rewriter.connection(connection)
 
     def _exchange(self, event: Exchange, bodies: Bodies | None) -> list[Piece]:
-        done = Rewritten(event) if self._stays(event) else self._rewriter.exchange(event)
+        done = Rewritten(event) if self.stays(event) else self._rewriter.exchange(event)
         exchange = done.exchange
-        # Embedded payloads are decoded again, without the run's memory, which a reader of one part of the capture lacks.
-        if bodies is not None and (exchange is not event or bodies.embedded):
-            bodies = None
-        on_request, on_response = comments(exchange, bodies)
+        on_request, on_response = _comments(exchange, bodies if exchange is event else None)
         pieces: list[Piece] = []
         if exchange.request is not None:
             pieces += _frame(event, exchange.request, Direction.REQUEST, _noted(on_request, done.request_note))
@@ -181,8 +178,8 @@ class EventPieces:
             pieces += _frame(event, exchange.response, Direction.RESPONSE, _noted(on_response, done.response_note))
         return pieces
 
-    def _stays(self, event: Exchange) -> bool:
-        """Return whether the rewriter would change nothing."""
+    def stays(self, event: Exchange) -> bool:
+        """Return whether both frames are complete and the rewriter would change nothing."""
         for frame in (event.request, event.response):
             if frame is not None and (frame.message is None or frame.cut or self._rewriter.wants(frame)):
                 return False
@@ -191,7 +188,7 @@ class EventPieces:
     def _token(self, event: SaslToken) -> Piece:
         data = event.size.to_bytes(SIZE_FIELD, "big") + TOKEN * event.size
         line = self._lines.comment(replace(event, connection=self.connection(event.connection), parts=None))
-        return Piece(event.at, event.direction, data, line, 0, event.at, event.at)
+        return Piece(event.at, event.direction, data, line.encode(), 0, event.at, event.at)
 
 
 class Conversation:
@@ -202,11 +199,15 @@ class Conversation:
 
     def __init__(self, number: int, connection: Connection) -> None:
         self._tcp = SyntheticTcp(number, connection.client, connection.broker)
-        self._begun = False
+        self.has_begun = False
+
+    def exchange(self, event: Exchange, bodies: Bodies | None) -> bytes:
+        """Return the frames of an exchange that stays as it is (EventPieces.stays), after the handshake."""
+        return self._tcp.exchange(event, _comments(event, bodies))
 
     def blocks(self, piece: Piece, farewell: tuple[int, ...] = ()) -> bytes:
         """Return a piece as blocks of a pcapng file: after the handshake if it is the first, before the FINs of *farewell*."""
-        if self._begun and not piece.hole and not farewell and len(piece.data) <= SEGMENT:
+        if self.has_begun and not piece.hole and not farewell and len(piece.data) <= SEGMENT:
             return b"".join(
                 [packet(piece.at, data, piece.comment) for data in self._tcp.data(piece.direction, piece.data)]
             )
@@ -219,7 +220,7 @@ class Conversation:
             packets += self._tcp.acknowledge(piece.direction)
         if farewell:
             packets += self._tcp.farewell(farewell)
-        comments = [piece.comment if index == commented else "" for index in range(len(packets))]
+        comments = [piece.comment if index == commented else b"" for index in range(len(packets))]
         return b"".join(map(packet, repeat(piece.at), packets, comments))
 
     def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
@@ -227,17 +228,22 @@ class Conversation:
         return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(directions))
 
     def _handshake(self) -> list[bytes]:
-        if self._begun:
+        if self.has_begun:
             return []
-        self._begun = True
+        self.has_begun = True
         return self._tcp.handshake()
 
 
-def _noted(line: str, note: str) -> str:
-    return f"{line} [{note}]" if note else line
+def _comments(exchange: Exchange, bodies: Bodies | None) -> tuple[bytes, bytes]:
+    # Embedded payloads are decoded again, without the run's memory, which a reader of one part of the capture lacks.
+    return comments(exchange, None if bodies is not None and bodies.embedded else bodies)
 
 
-def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
+def _noted(line: bytes, note: str) -> bytes:
+    return b"%b [%b]" % (line, note.encode("utf-8", "backslashreplace")) if note else line
+
+
+def _frame(event: Exchange, frame: Frame, direction: Direction, comment: bytes) -> list[Piece]:
     data = frame.size.to_bytes(SIZE_FIELD, "big") + frame.data
     correlation_id = 0 if direction or event.correlation_id is None else event.correlation_id & MOST_UINT32
     times = frame.started_at, frame.ended_at, correlation_id
@@ -248,7 +254,7 @@ def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) ->
         return [Piece(frame.ended_at, direction, data, comment, 0, *times)]
     first = min(SEGMENT, len(data) // 2)
     return [
-        Piece(frame.started_at, direction, data[:first], "", 0, *times),
+        Piece(frame.started_at, direction, data[:first], b"", 0, *times),
         Piece(frame.ended_at, direction, data[first:], comment, 0, *times),
     ]
 
@@ -309,7 +315,7 @@ class OrderedPackets(Output):
     def _add(self, event: Event, piece: Piece) -> None:
         self._of(event).items += 1
         self._count += 1
-        comment = piece.comment.encode("utf-8", "backslashreplace")
+        comment = piece.comment
         head = _ITEM.pack(max(0, piece.at), event.connection.number, piece.direction, piece.hole, len(comment))
         self._order.add(_key(piece, self._count), head + comment + piece.data)
 
@@ -330,7 +336,7 @@ class OrderedPackets(Output):
         known.items -= 1
         if not known.items:
             del self._connections[number]
-        piece = Piece(at, direction, item[start:], item[_ITEM.size : start].decode(), hole)
+        piece = Piece(at, direction, item[start:], item[_ITEM.size : start], hole)
         return known.conversation.blocks(piece, () if known.items else known.farewell)
 
 
@@ -403,11 +409,17 @@ class LivePcapng(Output):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         if not shown:
             return
-        pieces = self._pieces.of(event, bodies)
-        if not pieces or not self._file.is_open():
+        stays = isinstance(event, Exchange) and self._pieces.stays(event)
+        pieces = [] if stays else self._pieces.of(event, bodies)
+        if not (stays or pieces) or not self._file.is_open():
             return
         conversation = self._conversation(event.connection)
-        if conversation is not None:
+        if conversation is None:
+            return
+        if isinstance(event, Exchange) and stays and conversation.has_begun:
+            self._file.append(conversation.exchange(event, bodies))
+        else:
+            pieces = pieces or self._pieces.of(event, bodies)
             self._file.append(b"".join([conversation.blocks(piece) for piece in pieces]))
 
     def end(self, end: End) -> None:

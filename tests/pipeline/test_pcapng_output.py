@@ -343,9 +343,7 @@ def flags(blocks: bytes) -> list[str]:
 def test_credentials_are_withheld() -> None:
     token = b"\0alice\0canary-of-a-password"
     events = events_of(client >> sasl_authenticate(1, token), broker >> sasl_authenticate_answer(1))
-    written = b"".join(
-        piece.data + piece.comment.encode() for event in events for piece in EventPieces(Rewriter()).of(event)
-    )
+    written = b"".join(piece.data + piece.comment for event in events for piece in EventPieces(Rewriter()).of(event))
     assert b"alice" in written
     assert b"canary" not in written
 

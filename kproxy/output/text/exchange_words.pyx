@@ -13,11 +13,11 @@ from kproxy.protocol.json_sink cimport put_int, put_word
 from kproxy.protocol.wire cimport Buffer, put8
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
-from kproxy.output.bodies import Bodies, count_errors, HOLDING_APIS, notes
+from kproxy.output.bodies import Bodies, count_errors, notes
 from kproxy.output.escaping import printable, word
 from kproxy.output.text.key_facts import key_facts
 from kproxy.output.times import Clock, render_duration, render_second
-from kproxy.protocol.embedded import RECORDS_OF
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 
@@ -25,30 +25,15 @@ cdef extern from "Python.h":
     char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
 
 cdef int64_t SECOND = 1_000_000_000
+cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef bytes MICROSECONDS = " µs".encode()
 cdef enum:
     CLIENT_ID = 24  # characters
     SMALL_BODIES = 8192  # bytes
     WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
-cdef int64_t _second = INT64_MIN  # the latest rendered second
-cdef str _second_text = ""
 cdef Buffer _line  # reused for every line
 memset(&_line, 0, sizeof(Buffer))
-
-
-cpdef str clock_words(int64_t at):
-    """Render the time of day in UTC, to the microsecond: 09:30:00.000123."""
-    global _second, _second_text
-    cdef int64_t fraction = at % SECOND
-    cdef int64_t second = at // SECOND
-    if fraction < 0:
-        fraction += SECOND
-        second -= 1
-    if second != _second:
-        _second_text = render_second(second)[11:]
-        _second = second
-    return f"{_second_text}.{fraction // 1000:06d}"
 
 
 cdef class PlainLines:
@@ -74,24 +59,22 @@ cdef class PlainLines:
 
     def render(self, Exchange exchange not None, bodies: Bodies) -> bytes:
         """Return the line of an exchange in UTF-8, newline included."""
-        cdef Frame first = exchange.response if exchange.request is None else exchange.request
         cdef Buffer *line = &_line
         # All Python code runs here, before the first byte is written to the shared buffer.
         cdef tuple route = _route_text(exchange.connection.client, exchange.connection.broker)
-        cdef bytes clock = self._second_of(exchange.at if first is None else first.started_at)
+        cdef int64_t at = _time_of(exchange)
+        cdef bytes clock = self.second_of(&at)
         cdef bytes what = _named(exchange.api_key, exchange.api_version, exchange.client_id)
         cdef str tail = _joined("  ", trouble_words(exchange.unanswered, bodies), fact_words(exchange, bodies), _notes(exchange))
         cdef bytes end = tail.encode("utf-8", "backslashreplace")
         latency = exchange.latency_ns
         try:
             line.size = 0
-            put_bytes(line, clock)
-            put8(line, b".")
-            put_digits(line, (exchange.at if first is None else first.started_at) % SECOND // 1000, 6)
+            put_time(line, clock, at)
             put_word(line, b"  ")
             put_bytes(line, route[0])
             put_spaces(line, self.widen(route[1]) - <Py_ssize_t>route[1] + 2)
-            put_latency(line, latency)
+            put_latency(line, latency, 7)
             put_word(line, b"  ")
             put_bytes(line, what)
             put_bytes(line, end)
@@ -102,26 +85,87 @@ cdef class PlainLines:
         finally:
             release(line)
 
-    cdef bytes _second_of(self, int64_t at):
-        """Return the time of day without the fraction of the second."""
-        cdef int64_t second = at // SECOND
+    cdef bytes second_of(self, int64_t *at):
+        """Return a time of day without the fraction of its second, which remains in *at*."""
+        cdef int64_t fraction = at[0] % SECOND
+        cdef int64_t second = at[0] // SECOND
+        if fraction < 0:
+            fraction += SECOND
+            second -= 1
         if second != self.second:
-            self.second_text = (render_second(second)[11:] if self.clock is None else self.clock.render(at, 0)).encode()
+            clock = self.clock
+            self.second_text = (render_second(second)[11:] if clock is None else clock.render(at[0], 0)).encode()
             self.second = second
+        at[0] = fraction
         return self.second_text
 
 
-cdef int put_latency(Buffer *line, latency) except -1:
-    """Write a duration as times.render_duration does, in at least seven characters."""
+cdef PlainLines _in_utc = PlainLines()
+
+
+def clock_words(int64_t at) -> str:
+    """Render the time of day in UTC, to the microsecond: 09:30:00.000123."""
+    cdef bytes clock = _in_utc.second_of(&at)
+    return f"{clock.decode()}.{at // 1000:06d}"
+
+
+def comments(Exchange exchange not None, bodies: Bodies | None = None) -> tuple[bytes, bytes]:
+    """Return the comment on a request, which says only what it shows, and the one on its response; b"" for a missing frame.
+
+    Each is the line of that moment with single spaces, in UTF-8. *bodies*: with payloads that were decoded without a memory, if
+    at all.
+    """
+    cdef int64_t at = _time_of(exchange)
+    cdef bytes clock = _in_utc.second_of(&at)
+    cdef bytes route = _route_text(exchange.connection.client, exchange.connection.broker)[0]
+    cdef bytes what = _what(exchange.api_key, exchange.api_version, exchange.client_id)
+    cdef tuple ends = _ends(exchange, bodies)
+    return (
+        b"" if exchange.request is None else _comment(clock, at, route, None, what, ends[0]),
+        b"" if exchange.response is None else _comment(clock, at, route, exchange.latency_ns, what, ends[1]),
+    )
+
+
+cdef bytes _comment(bytes clock, int64_t fraction, bytes route, latency, bytes what, bytes end):
+    cdef Buffer *line = &_line
+    try:
+        line.size = 0
+        put_time(line, clock, fraction)
+        put8(line, b" ")
+        put_bytes(line, route)
+        put8(line, b" ")
+        put_latency(line, latency, 0)
+        put8(line, b" ")
+        put_bytes(line, what)
+        put_bytes(line, end)
+        return PyBytes_FromStringAndSize(<char *>line.data, line.size)
+    finally:
+        release(line)
+
+
+cdef int64_t _time_of(Exchange exchange):
+    """Return when the exchange began, as far as it was seen."""
+    cdef Frame first = exchange.response if exchange.request is None else exchange.request
+    return exchange.at if first is None else first.started_at
+
+
+cdef int put_time(Buffer *line, bytes clock, int64_t fraction) except -1:
+    put_bytes(line, clock)
+    put8(line, b".")
+    return put_digits(line, fraction // 1000, 6)
+
+
+cdef int put_latency(Buffer *line, latency, int width) except -1:
+    """Write a duration as times.render_duration does, in at least *width* characters: 0 or 7. None becomes a "-"."""
     cdef int64_t duration = -1 if latency is None else latency
     cdef int64_t value = duration // 1000
     cdef char *text
     if 0 <= duration < 999_500:
-        put_spaces(line, 4 - (1 if value < 10 else 2 if value < 100 else 3))
+        put_spaces(line, width - 3 - (1 if value < 10 else 2 if value < 100 else 3))
         put_int(line, value)
         return put_bytes(line, MICROSECONDS)
     if not 0 <= duration < 9_995_000:
-        return put_bytes(line, f"{'-' if latency is None else render_duration(latency):>7}".encode())
+        return put_bytes(line, f"{'-' if latency is None else render_duration(latency):>{width}}".encode())
     text = PyOS_double_to_string(duration / 1e6, b"f", 2, 0, NULL)
     put_word(line, text)
     PyMem_Free(text)
@@ -135,26 +179,8 @@ cdef int put_spaces(Buffer *line, Py_ssize_t count) except -1:
     return 0
 
 
-def comments(Exchange exchange not None, bodies: Bodies | None = None) -> tuple[str, str]:
-    """Return the comment on a request, which says only what it shows, and the one on its response; "" for a missing frame.
-
-    Each is the line of that moment with single spaces. *bodies*: with payloads that were decoded without a memory, if at all.
-    """
-    cdef Frame first = exchange.response if exchange.request is None else exchange.request
-    cdef str on_request = ""
-    cdef str on_response = ""
-    cdef str head = f"{clock_words(exchange.at if first is None else first.started_at)} {_route(exchange.connection)}"
-    cdef str what = _what(exchange.api_key, exchange.api_version, exchange.client_id)
-    cdef tuple ends = _ends(exchange, bodies)
-    if exchange.request is not None:
-        on_request = f"{head} - {what}{ends[0]}"
-    if exchange.response is not None:
-        on_response = f"{head} {latency_words(exchange)} {what}{ends[1]}"
-    return on_request, on_response
-
-
 cdef tuple _ends(Exchange exchange, bodies):
-    """Return what follows the client id in both comments, each with a space before it, or ""."""
+    """Return what follows the client id in both comments, each with a space before it, or b""."""
     if bodies is None:
         bodies = read_bodies(exchange)
     if not is_plain(exchange.request) or not is_plain(exchange.response):
@@ -167,12 +193,16 @@ cdef tuple _ends(Exchange exchange, bodies):
 @lru_cache(maxsize=2048)
 def _ends_of_bodies(api_key, request, response):
     both = f"{trouble_words(None, Bodies(None, response))} {_facts_of_bodies(api_key, request, response)}"
-    return tuple([f" {' '.join(words.split())}".rstrip() for words in (_facts_of_bodies(api_key, request, None), both)])
+    return _end_of(_facts_of_bodies(api_key, request, None)), _end_of(both)
 
 
-cdef str _end(Exchange exchange, bodies, str noted):
-    words = " ".join(" ".join((trouble_words(exchange.unanswered, bodies), fact_words(exchange, bodies), noted)).split())
-    return f" {words}" if words else ""
+cdef bytes _end(Exchange exchange, bodies, str noted):
+    return _end_of(" ".join((trouble_words(exchange.unanswered, bodies), fact_words(exchange, bodies), noted)))
+
+
+cdef bytes _end_of(str words):
+    words = " ".join(words.split())
+    return f" {words}".encode("utf-8", "backslashreplace") if words else b""
 
 
 cdef _of_request(bodies):
@@ -190,16 +220,13 @@ cpdef str fact_words(Exchange exchange, bodies: Bodies):
     return key_facts(exchange.api_key, bodies, exchange.topic_names)
 
 
-_PLAIN_APIS = frozenset(facts().apis) - HOLDING_APIS - RECORDS_OF.keys()
-
-
 cdef bint are_all(Exchange exchange, bodies) except -1:
     """Return whether the JSON of both bodies is small, and all that the key facts are made of."""
     cdef bytes request = bodies.request
     cdef bytes response = bodies.response
     names = exchange.topic_names
     return (
-        exchange.api_key in _PLAIN_APIS
+        exchange.api_key != SASL_AUTHENTICATE
         and type(names) is dict
         and not names
         and (0 if request is None else len(request)) + (0 if response is None else len(response)) <= SMALL_BODIES
@@ -273,8 +300,4 @@ def client_words(client_id: str | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _what(api_key, api_version, client_id):
-    return f"{api_words(api_key, api_version)} {' '.join(client_words(client_id).split())}"
-
-
-cdef str _route(connection):
-    return f"{connection.client} → {connection.broker}"
+    return _end_of(f"{api_words(api_key, api_version)} {client_words(client_id)}")[1:]

@@ -153,7 +153,7 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
     seen = 0
     for *_, exchange in [*golden_exchanges(), *golden_exchanges()]:
         alone = exchange.copy(response=None)
-        on_request, on_response = comments(exchange, read_bodies(exchange))
+        on_request, on_response = (comment.decode() for comment in comments(exchange, read_bodies(exchange)))
         assert on_response == " ".join(lines.render(exchange).split())
         assert on_request == " ".join(lines.render(alone, read_json(alone)).split())
         seen += 1
@@ -164,7 +164,7 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
 def test_a_comment_on_any_client_id_is_the_line_with_single_spaces(client_id: str) -> None:
     lines = TextLines()
     event = next(exchange for *_, exchange in golden_exchanges()).copy(client_id=client_id)
-    assert comments(event, read_bodies(event))[1] == " ".join(lines.render(event).split())
+    assert comments(event, read_bodies(event))[1].decode() == " ".join(lines.render(event).split())
 
 
 class Terminal(io.StringIO):
