@@ -1,17 +1,36 @@
 # cython: language_level=3, auto_pickle=False
-"""LiveEvents: the events of one live source on their way to the outputs of a run, compiled as every exchange passes here."""
+"""Events on their way to the outputs of a run, compiled as every exchange passes here; LiveEvents: those of one live source."""
 
 from typing import TYPE_CHECKING
 
 from libc.stdint cimport int64_t
 
-from kproxy.pipeline.output import End, Source
+from kproxy.output.exchange_line cimport read_bodies
+from kproxy.session.exchanges cimport Exchange
+
+from kproxy.pipeline.output import End, Output, Source
+from kproxy.protocol import ApiKey
 from kproxy.session import Connection, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kproxy.output.bodies import Opener
     from kproxy.pipeline.run import Run
+
+cdef int JOIN_GROUP = ApiKey.JOIN_GROUP
+
+
+cpdef int write_event(event: Event, list outputs: list[Output], opener: Opener | None) except -1:  # type: (...) -> None
+    """Write an event to all outputs, with its bodies, decoded once for all, if there is an *opener* for what is inside them."""
+    bodies = None
+    if opener is not None and isinstance(event, Exchange):
+        if (<Exchange>event).api_key == JOIN_GROUP:
+            opener.learn(event)
+        bodies = read_bodies(<Exchange>event, opener)
+    for output in outputs:
+        output.write(event, bodies)
+    return 0
 
 
 cdef class LiveEvents:
@@ -31,13 +50,14 @@ cdef class LiveEvents:
         """See Listener."""
         run = self._run
         run.switch_source(self._source)
-        plain = run.plain_outputs
+        cdef list outputs
+        outputs, opener = run.direct
+        has_condition = run.condition is not None
         for event in events:
-            if plain is None:
+            if has_condition:
                 run.write(event)
             else:
-                for output in <list>plain:
-                    output.write(event, None)
+                write_event(event, outputs, opener)
             self.taken += 1
 
     def begin_connection(self, connection: Connection, at: int) -> None:

@@ -373,7 +373,7 @@ class Parts(Protocol):
     def is_open(self) -> bool:
         """Return whether a piece can be appended now; begins a new part if one is due."""
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes) -> object:
         """Append a piece, after ``is_open`` returned True."""
 
     def flush(self) -> None:

@@ -29,7 +29,7 @@ from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.inputs import Input
 from kproxy.pipeline.late_names import LateNames
-from kproxy.pipeline.live_events import LiveEvents
+from kproxy.pipeline.live_events import LiveEvents, write_event
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Closing
 from kproxy.pipeline.tls_flow import Secrets
@@ -286,16 +286,22 @@ class Run(Closing):
     def write(self, event: Event) -> None:
         """Write an event of the current source to the outputs; bodies are decoded at most once for all of them."""
         condition = self.condition
-        bodies, shown = None, True
-        if self._reads_bodies:
+        if condition is None:
+            write_event(event, *self.direct)
+            return
+        if condition.reads_bodies or self._outputs_read_bodies:
             self._opener.learn(event)
-        if condition is not None:
-            bodies = condition.read_bodies(event, self._opener)
-            shown = condition(event, bodies)
+        bodies = condition.read_bodies(event, self._opener)
+        shown = condition(event, bodies)
         if bodies is None and shown and self._outputs_read_bodies and isinstance(event, Exchange):
             bodies = read_bodies(event, self._opener)
         for output in self._outputs:
             output.write(event, bodies, shown=shown)
+
+    @property
+    def direct(self) -> tuple[list[Output], Opener | None]:
+        """What events without a condition are written to, see write_event."""
+        return self._outputs, self._opener if self._outputs_read_bodies else None
 
     def begin(self, connection: Connection, at: int) -> None:
         """Tell the outputs that a live connection of the current source has begun, at a time in ns."""

@@ -198,6 +198,8 @@ class RotatingFile:
     def is_open(self) -> bool:
         """Return whether there is a part to write to; begins a new part if one is due. False after a failure."""
         now = self._clock()
+        if now < self._look_at and self._size < self._most_size and self._fd is not None:
+            return True  # nearly always
         if self._fd is not None:
             is_replaced = now >= self._look_at and self._is_replaced(now)
             if self._size < self._most_size and now - self._began < self._most_age and not is_replaced:
@@ -217,17 +219,18 @@ class RotatingFile:
     def write(self, data: bytes) -> bool:
         """Write one or more complete pieces; return False if they were dropped, and counted."""
         if self.is_open():
-            self.append(data)
-            return self._fd is not None
+            return self.append(data)
         self.dropped += len(data)
         return False
 
-    def append(self, data: bytes) -> None:
-        """Write to the current part whatever its size and age, after ``is_open`` returned True."""
+    def append(self, data: bytes) -> bool:
+        """As ``write``, to the current part whatever its size and age, after ``is_open`` returned True."""
         self._buffered.append(data)
         self._size += len(data)
         if self._size - self._written >= self._block:
             self.flush()
+            return self._fd is not None
+        return True
 
     def flush(self) -> None:
         if not self._buffered:
@@ -278,7 +281,7 @@ class RotatingFile:
         return (status.st_dev, status.st_ino) != self._identity or status.st_size < self._written
 
     def _look_again(self, now: float) -> None:
-        self._look_at = now + LOOK if self._block > 1 else now
+        self._look_at = min(now + LOOK, self._began + self._most_age) if self._block > 1 else now
 
     def _number(self, name: str) -> int:
         match = self._numbered.fullmatch(name)
