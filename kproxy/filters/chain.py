@@ -220,8 +220,13 @@ class Chain:
                 except Exception as error:
                     self.note_fault(filter_, "on_too_large", f"a large {direction} of api_key {api_key}", error)
 
-    def on_request(self, connection: ConnectionFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
-        """Run a whole request frame, size field included, through the filters that want it."""
+    def on_request(
+        self, connection: ConnectionFacts, frame: bytes, edits: list[str] | None = None
+    ) -> Outcome | Awaitable[Outcome]:
+        """Run a whole request frame, size field included, through the filters that want it.
+
+        What filters of the configuration do to it is added to *edits* in words: "request changed by mask".
+        """
         if len(frame) < SMALLEST_REQUEST:
             return Close(f"a request of {len(frame)} bytes has no header")
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
@@ -231,17 +236,19 @@ class Chain:
             return Close(f"api_key {api_key}, version {api_version}: a filter accepts no such request")
         request = RequestFacts(api_key, api_version, correlation_id)
         filters = self._wanting(connection, Direction.REQUEST, request, frame)
-        return Passage(self, connection, Direction.REQUEST, request, frame, filters).go() if filters else Send(frame)
+        passage = Passage(self, connection, Direction.REQUEST, request, frame, filters, edits) if filters else None
+        return Send(frame) if passage is None else passage.go()
 
     def on_response(
-        self, connection: ConnectionFacts, request: RequestFacts, frame: bytes
+        self, connection: ConnectionFacts, request: RequestFacts, frame: bytes, edits: list[str] | None = None
     ) -> Outcome | Awaitable[Outcome]:
-        """Run a whole response frame, size field included, through the filters that want it, last to first."""
+        """Run a whole response frame, size field included, through the filters that want it, last to first; *edits*: as there."""
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
             return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
         filters = self._wanting(connection, Direction.RESPONSE, request, frame)
-        return Passage(self, connection, Direction.RESPONSE, request, frame, filters).go() if filters else Send(frame)
+        passage = Passage(self, connection, Direction.RESPONSE, request, frame, filters, edits) if filters else None
+        return Send(frame) if passage is None else passage.go()
 
     def _wanting(
         self, connection: ConnectionFacts, direction: Direction, request: RequestFacts, frame: bytes
@@ -367,6 +374,11 @@ class Chain:
         """Return the filters for a response that *filter_* made: those that its request has passed."""
         passed = set(map(id, self.filters[: self.filters.index(filter_)]))
         return tuple(f for f in self.filters_for(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
+
+    def note_edit(self, edits: list[str], filter_: Filter, what: str) -> None:
+        """Add to *edits* what a filter did to a message, unless kproxy has put the filter there itself."""
+        if not isinstance(filter_, BUILT_IN):
+            edits.append(f"{what} by {name_of(filter_)}")
 
     def note_time(self, filter_: Filter, began: int, calls: int = 1) -> None:
         """Note that a filter has returned; *began*: by the clock, when it was called. Of a verdict that came later: 0 calls."""

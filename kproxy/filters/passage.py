@@ -99,6 +99,7 @@ class Passage:
         request: RequestFacts,
         frame: bytes,
         filters: Iterable[Filter],
+        edits: list[str] | None = None,
     ) -> None:
         self._chain = chain
         self._connection = connection
@@ -107,6 +108,7 @@ class Passage:
         self._frame = frame
         self._filters = tuple(filters)
         self._filters_left = iter(self._filters)
+        self._edits: list[str] = [] if edits is None else edits
         self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
         self._handed_out: MessageStruct | None = None  # of a large frame: what a filter has or had
         self._body_start = 0  # 0: the header was not read
@@ -201,8 +203,7 @@ class Passage:
         if not isinstance(verdict, Replace):
             return self._apply(filter_, verdict)
         message = verdict.message
-        self._frame = await in_thread(lambda: self._written(message))
-        self._unused = message
+        self._replace(filter_, await in_thread(lambda: self._written(message)), message)
         return None
 
     def _release(self) -> None:
@@ -237,17 +238,26 @@ class Passage:
             case Forward():
                 return None
             case Replace(message):
-                self._frame = self._written(message)
-                self._unused = message
+                self._replace(filter_, self._written(message), message)
                 return None
             case Reply(message, version) if self._direction == Direction.REQUEST:
                 return self._reply(filter_, message, version)
             case Truncate(size) if self._direction == Direction.RESPONSE:
                 self._cut = max(size, 0)
+                self._note_edit(filter_, f"{self._direction} cut")
                 return None
             case Close() | Silence():
+                self._note_edit(filter_, f"{self._direction} dropped")
                 return verdict
         raise Unusable(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
+
+    def _replace(self, filter_: Filter, frame: bytes, message: MessageStruct) -> None:
+        if frame != self._frame:
+            self._note_edit(filter_, f"{self._direction} changed")
+        self._frame, self._unused = frame, message
+
+    def _note_edit(self, filter_: Filter, what: str) -> None:
+        self._chain.note_edit(self._edits, filter_, what)
 
     def _failed(
         self, filter_: Filter, fault: Exception | str, kind: Kind | None = None
@@ -265,8 +275,10 @@ class Passage:
             if message is not None and self._direction == Direction.REQUEST:
                 return self._reply(filter_, message)
             if message is not None:
+                self._note_edit(filter_, f"{self._direction} changed")
                 self._begin_again(message)
                 return None
+        self._note_edit(filter_, f"{self._direction} dropped")
         return Close(f"filter {filter_.name or type(filter_).__name__} failed")
 
     def _error_for(self, filter_: Filter) -> MessageStruct | None:
@@ -381,10 +393,12 @@ class Passage:
         """Run a response made by *filter_* through the filters that the request has passed."""
         request = self._request
         if self._wants_no_answer():
+            self._note_edit(filter_, "answered")
             return Answer(b"")
         frame = self._response_frame(message, version)
+        self._note_edit(filter_, "answered")
         filters = self._chain.filters_passed(filter_, request.api_key, request.api_version)
-        outcome = Passage(self._chain, self._connection, Direction.RESPONSE, request, frame, filters).go()
+        outcome = Passage(self._chain, self._connection, Direction.RESPONSE, request, frame, filters, self._edits).go()
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
 
     def _response_frame(self, message: MessageStruct, version: int | None = None) -> bytes:

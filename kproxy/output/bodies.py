@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
-from kproxy.output.escaping import well_formed
+from kproxy.output.escaping import printable, well_formed
 from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.embedded import (
@@ -249,12 +249,17 @@ def trailing_of(exchange: Exchange) -> dict[str, int]:
 
 
 def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -> bytes:
-    """Return the last fields of a line of the decoded log: bodies, trailing and missing, with a comma before each.
+    """Return the last fields of a line of the decoded log: bodies, trailing, missing and edited, with a comma before each.
 
     *beginnings*: what was read of the bodies that are cut, by side.
     """
     missing = {side: one.missing for side, one in beginnings.items()}
-    fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
+    fields = {
+        "bodies": exchange.bodies,
+        "trailing": trailing_of(exchange) or None,
+        "missing": missing or None,
+        "edited": exchange.edited,
+    }
     return b"," + _encode(fields)[1:-1]
 
 
@@ -274,7 +279,7 @@ def why_cut(exchange: Exchange) -> dict[str, str]:
 
 
 def notes(exchange: Exchange) -> str:
-    """Return the end of a line of text: which sides are cut and why, and how many bytes come after their messages."""
+    """Return the end of a line of text: which sides are cut and why, how many bytes come after them, what filters did."""
     if is_plain(exchange.request) and is_plain(exchange.response):
         return ""
     why = why_cut(exchange)
@@ -284,12 +289,13 @@ def notes(exchange: Exchange) -> str:
             words.append(f"{side}: {why[side]}{share_here(frame)}")
         if frame.trailing:
             words.append(f"{side}: {trailing_words(frame.trailing)}")
+    words.extend(printable(edit) for edit in exchange.edited)
     return "  ".join(words)
 
 
 def is_plain(frame: Frame | None) -> bool:
-    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
-    return frame is None or not (frame.cut or frame.trailing)
+    """Return whether a frame needs no note: it is not cut, nothing follows its message, and no filter changed it."""
+    return frame is None or not (frame.cut or frame.trailing or frame.edits)
 
 
 def share_here(frame: Frame) -> str:

@@ -231,9 +231,9 @@ cdef bytes _layout(Frame request, Frame response):
 
 
 cdef bytes _ending(Exchange exchange, Frame request, Frame response, bodies):
-    """Return the fields bodies, trailing and missing."""
+    """Return the fields bodies, trailing, missing and edited."""
     if is_plain(request) and is_plain(response):
-        return b',"bodies":null,"trailing":null,"missing":null}\n'
+        return b',"bodies":null,"trailing":null,"missing":null,"edited":[]}\n'
     return completeness_json(exchange, bodies.beginnings) + b"}\n"
 
 

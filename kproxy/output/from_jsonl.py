@@ -100,6 +100,7 @@ class _Line(Struct, rename="camel"):
     bodies: str | None = None
     trailing: dict[Side, Size] | None = None
     missing: dict[Side, str | None] | None = None
+    edited: list[str] = []
 
     at: str | None = None
     direction: Side = "request"
@@ -313,6 +314,7 @@ class LogReader:
             _lay_out(response, line, None if key is None else response_message(key), line.response)
         bodies = Bodies(_object(line.request), _object(line.response), line.undecoded, _embedded(line.embedded))
         _complete(line, request, response, bodies)
+        _set_edits(line, request, response)
         for one in bodies.embedded:
             frame = request if one.where == "request" else response
             if frame is not None and one.kind == "records":
@@ -393,6 +395,14 @@ def _lay_out(frame: LoggedFrame, line: _Line, message: Message | None, body: Raw
 def _is_refusal(api_versions: LoggedFrame) -> bool:
     """Return whether the response is in version 0 because the broker lacks the requested version (KIP-511)."""
     return api_versions.json is not None and b'"throttleTimeMs"' not in api_versions.json
+
+
+def _set_edits(line: _Line, request: LoggedFrame | None, response: LoggedFrame | None) -> None:
+    """Set for each frame what filters did to it."""
+    for edit in line.edited:
+        frame = response if response is not None and (edit.startswith("response") or request is None) else request
+        if frame is not None:
+            frame.edits = [*(frame.edits or ()), edit]
 
 
 def _complete(line: _Line, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:

@@ -45,6 +45,8 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     missing         object: for each side whose body is cut, the path of the first incomplete field
                     ("topicData[0].partitionData[1].records"; "" if no field is known, null if all fields are complete); arrays
                     on that path have fewer elements than were sent, and the last one may lack fields. Else null
+    edited          list of str: what filters and breakpoints of a proxy did: "request changed by mask", "answered by deny",
+                    "response dropped by faults". Request and response are as the client and the broker sent them
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 

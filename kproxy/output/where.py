@@ -184,6 +184,7 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "unanswered": lambda x: x.unanswered,
     "expectsResponse": lambda x: x.expects_response,
     "bodies": lambda x: x.bodies,
+    "edited": lambda x: [_text(edit) for edit in x.edited],
     "trailing": lambda x: trailing_of(x) or None,
 }
 OF_CONNECTION: dict[str, Callable[[Connection], str | None]] = {  # not in the lines of exchanges

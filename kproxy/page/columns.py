@@ -83,6 +83,7 @@ COLUMNS = {
         _of("layout", "layout", "text"),
         _of("assumedVersion", "assumed_version", "integer"),
         _of("bodies", "bodies", "text"),
+        _of("edited", "edited", "texts"),
         _of("requestTrailingBytes", "request_trailing_bytes", "integer", in_log=False),
         _of("responseTrailingBytes", "response_trailing_bytes", "integer", in_log=False),
     )

@@ -192,6 +192,12 @@ cdef class Connections:
             except self._contain as error:
                 self.fail(number, error)
 
+    def note_edit(self, number: int, direction: int, edit: str) -> None:
+        """Note in words what the proxy does to the message that ends next in a direction."""
+        cdef LiveConnection connection = self._open.get(number)
+        if connection is not None:
+            connection.session.note_edit(direction, edit)
+
     def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
         """Skip the next *size* bytes of a direction: they will not arrive, for the reason *cut*."""
         self.last_at = at

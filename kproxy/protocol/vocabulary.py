@@ -87,6 +87,7 @@ _FIELDS: tuple[tuple[str, FieldType, frozenset[Scope], str], ...] = (
     ("errorNames", "texts", RESPONSES, 'names of these errors, each once, as in "NOT_LEADER_OR_FOLLOWER" in errorNames'),
     ("expectsResponse", "truth", EVERYWHERE, "false for Produce with acks=0"),
     ("unanswered", "text", LOG, "why there is no response, in words; else null"),
+    ("edited", "texts", LOG, 'what filters did, as in "request changed by mask" in edited, or size(edited) > 0'),
     # the bodies
     ("requestHeader", "object", LOG, "header of the request as Kafka's JSON"),
     ("request", "object", EVERYWHERE, "body of the request as Kafka's JSON; in filters without bytes and records"),

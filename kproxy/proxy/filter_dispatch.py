@@ -1,7 +1,7 @@
 """Run held frames through the filter chain and apply each verdict, now or when it is ready."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.errors import DecodeError
@@ -91,9 +91,9 @@ class FilterDispatch:
         if self.logins is not None and self.logins.is_login(link, frame):
             again = self.logins.authenticate_again(link, self._facts_of(link), frame)
             return self._apply_when_ready(link, Direction.REQUEST, again, frame)
-        return self._apply_when_ready(
-            link, Direction.REQUEST, self.chain.on_request(self._facts_of(link), frame), frame
-        )
+        edits: list[str] = []
+        outcome = self.chain.on_request(self._facts_of(link), frame, edits)
+        return self._apply_when_ready(link, Direction.REQUEST, outcome, frame, edits)
 
     def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
         """Decide about a response; False: the verdict comes later, and resumes the link."""
@@ -102,10 +102,11 @@ class FilterDispatch:
         if current[0] == ApiKey.API_VERSIONS and frame[AFTER_CORRELATION_ID:] in self._unchanged:
             link.forward_response(frame)
             return True
-        outcome = self.chain.on_response(self._facts_of(link), _request_of(current), frame)
+        edits: list[str] = []
+        outcome = self.chain.on_response(self._facts_of(link), _request_of(current), frame, edits)
         if current[0] == ApiKey.API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
             self._note_unchanged(current[1], frame)
-        return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame)
+        return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame, edits)
 
     def _note_unchanged(self, api_version: int, frame: bytes) -> None:
         """Remember a response that kproxy's own filter left unchanged, as every connection begins with the same ApiVersions."""
@@ -148,25 +149,36 @@ class FilterDispatch:
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
 
-    def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
+    def _apply_when_ready(
+        self,
+        link: Link,
+        side: int,
+        outcome: Outcome | Awaitable[Outcome],
+        frame: bytes,
+        edits: Sequence[str] = (),
+    ) -> bool:
         """Apply an outcome now and return True, or start to wait for it and return False."""
         if isinstance(outcome, Awaitable):
-            task = asyncio.ensure_future(self._wait(link, side, outcome, frame))
+            task = asyncio.ensure_future(self._wait(link, side, outcome, frame, edits))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
             return False
-        self._apply(link, side, outcome, frame)
+        self._apply(link, side, outcome, frame, edits)
         return True
 
-    async def _wait(self, link: Link, side: int, outcome: Awaitable[Outcome], frame: bytes) -> None:
+    async def _wait(
+        self, link: Link, side: int, outcome: Awaitable[Outcome], frame: bytes, edits: Sequence[str]
+    ) -> None:
         try:
-            self._apply(link, side, await outcome, frame)
+            self._apply(link, side, await outcome, frame, edits)
             link.resume(side)
         except Exception as error:
             log("error", "a verdict could not be applied", connection=link.number, reason=repr(error))
             link.close(CloseCause.ERROR)
 
-    def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
+    def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes, edits: Sequence[str]) -> None:
+        for edit in edits:
+            link.note_edit(side, edit.encode(errors="replace"))
         match outcome:
             case Close(reason):
                 log("info", "closed by a filter", connection=link.number, reason=reason)

@@ -29,7 +29,7 @@ class Side(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Unusual(Struct, frozen=True, array_like=True, gc=False):
-    """Fields of frames that cannot be read, are cut, or do not have the newest layout."""
+    """Fields of frames that cannot be read, are cut, do not have the newest layout, or were changed by filters."""
 
     is_read: bool  # whether its message is known
     layout: str | None
@@ -40,6 +40,7 @@ class Unusual(Struct, frozen=True, array_like=True, gc=False):
     size: int
     trailing: int
     note: str  # what was withheld, in words
+    edits: list[str] | None = None
 
 
 class Shown(Struct, frozen=True, array_like=True, tag=0, gc=False):

@@ -22,6 +22,7 @@ cdef class Frame:
     cdef int64_t absent  # bytes at its end that are not in data
     cdef public int64_t trailing  # bytes after the message, which brokers and clients ignore
     cdef public int64_t sent_at
+    cdef public object edits  # type: list[str] | None  # what a proxy did to it, in words; data is as it was received
     cdef int cut_code  # of ``cut``
     cdef Program program  # the layout of a complete body; None until it is needed, or if the body was not checked
 
@@ -32,8 +33,8 @@ cdef class Frame:
 
 
 cdef inline bint is_plain(Frame frame) noexcept:
-    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
-    return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
+    """Return whether a frame needs no note: it is not cut, nothing follows its message, and no filter changed it."""
+    return frame is None or (frame.cut_code == 0 and frame.trailing == 0 and frame.edits is None)
 
 
 cdef class Event:

@@ -50,6 +50,7 @@ cdef int FEW_BYTES = 4  # bytes that real software leaves after a message; more 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
     "cut", "unread", "size", "trailing", "sent_at",
+    "edits",
 )
 _EXCHANGE_FIELDS = (
     "connection", "at", "api_key", "api_version", "correlation_id", "client_id", "request", "response", "expects_response",
@@ -85,7 +86,7 @@ cdef class Frame:
         self, bytes data, int64_t started_at, int64_t ended_at, header: RequestHeader | ResponseHeader | None = None,
         Py_ssize_t body_start=0, message: Message | None = None, int body_version=0, layout: str | None = None,
         assumed_version: int | None = None, error: DecodeError | None = None, int cut=0, bint unread=False,
-        int64_t size=-1, int64_t trailing=0, int64_t sent_at=0,
+        int64_t size=-1, int64_t trailing=0, int64_t sent_at=0, edits: list[str] | None = None,
     ):
         self.data = data
         self.started_at = started_at
@@ -103,6 +104,7 @@ cdef class Frame:
         self.absent = 0 if size < 0 else size - len(data)
         self.trailing = trailing
         self.sent_at = sent_at
+        self.edits = edits
 
     @property
     def cut(self) -> Cut:
@@ -313,6 +315,11 @@ cdef class Exchange(Event):
         if len({text for _, text in reasons}) > 1:
             return "; ".join([f"{side}: {text}" for side, text in reasons])
         return reasons[0][1] if reasons else None
+
+    @property
+    def edited(self) -> list[str]:
+        """What a proxy did to the messages, in words: "request changed by mask". They are shown as they were received."""
+        return [edit for frame in (self.request, self.response) if frame is not None for edit in frame.edits or ()]
 
     def request_body(self) -> Any:
         """Decode the request's body (Frame.body); None without a request, or if ``undecoded`` says why."""

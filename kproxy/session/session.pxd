@@ -27,8 +27,10 @@ cdef class Session:
     cdef Route _answered_by  # route of the latest answered request
     cdef object _overtaken  # correlation ids of the latest requests given up because a later one was answered
     cdef list _passed_over  # for each direction: a Gap that may still grow, see _report_gap
+    cdef list _edits  # for each direction: what the proxy does to the message that ends next, in words; None: nothing
     cdef bint _goes_on  # whether the ending hunt will continue behind bytes that a snaplen cut
 
     cpdef list receive(self, int direction, bytes data, int64_t at, int64_t sent_at=*)
+    cdef void _take_edits(self, Frame frame, int direction) noexcept
     cdef Exchange _begin_exchange(self, Frame frame, RequestHeader header)
     cdef int _finish(self, Exchange exchange, Route route, Frame frame, list events) except -1

@@ -59,6 +59,7 @@ _BROKER_CLOSED = [who_closed(Direction.RESPONSE, reset=reset) for reset in (Fals
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
 _LATER_ANSWERED_FIRST = "the response to a later request came first, where brokers answer in the order of the requests"
 _MOST_OVERTAKEN = 64
+cdef int _MOST_EDITS = 64  # of a message
 _IDS = 8  # bytes of a request's header up to the end of its correlation id
 cdef int MISSING = Cut.MISSING
 cdef int SNAPLEN = Cut.SNAPLEN
@@ -101,6 +102,7 @@ cdef class Session:
         self._from_start = starts
         self._lossy = not all(starts)
         self._passed_over = [None, None]
+        self._edits = [None, None]
         self._overtaken = deque(maxlen=_MOST_OVERTAKEN)
         for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
             stream.hunt()
@@ -147,6 +149,14 @@ cdef class Session:
                 if exchange.request.sent_at:
                     return
                 exchange.request.sent_at = sent_at
+
+    def note_edit(self, int direction, edit: str) -> None:
+        """Note in words what a proxy does to the message that ends next in a direction: Frame.edits."""
+        cdef list known = self._edits[direction]
+        if known is None:
+            known = self._edits[direction] = []
+        if len(known) < _MOST_EDITS:
+            known.append(edit)
 
     def gap(self, int direction, size: int | None, int64_t at, int cut=MISSING) -> list[Event]:
         """Note that *size* bytes (None: an unknown number) are missing, for the reason *cut* (Cut)."""
@@ -286,6 +296,11 @@ cdef class Session:
         known = self._in_flight.sought()
         return known + self._request_hunt.sought() if self._requests.state == HUNTING else known
 
+    cdef void _take_edits(self, Frame frame, int direction) noexcept:
+        if self._edits[direction] is not None:
+            frame.edits = self._edits[direction]
+            self._edits[direction] = None
+
     # Requests
 
     def _on_request(self, Frame frame not None, list events not None):
@@ -293,6 +308,7 @@ cdef class Session:
         cdef Route route
         cdef Exchange exchange
         cdef bint may_be_token
+        self._take_edits(frame, DIRECTION_REQUEST)
         if frame.cut_code:
             self._on_cut_request(frame, events)
             return
@@ -466,6 +482,7 @@ cdef class Session:
         cdef Exchange exchange
         cdef Route route
         cdef ResponseHeader header
+        self._take_edits(frame, DIRECTION_RESPONSE)
         queue = self._in_flight.queue
         if not queue:
             self._on_response_without_request(frame, events)

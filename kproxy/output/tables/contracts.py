@@ -167,6 +167,8 @@ EXCHANGES = Table(
                                            and times are those of the wire
         request_trailing_bytes   int64     data after the message of the request; null if there is none (bytes)
         response_trailing_bytes  int64     data after the message of the response; null if there is none (bytes)
+        edited                   texts!    what filters and breakpoints of kproxy run did: "request changed by mask"; columns from
+                                           bodies are of the messages as client and broker sent them
         error_codes              list<int16>!  distinct error codes in the response other than 0, in their order
         error_name               string    Kafka's name of the first error code
         topics                   texts!    topics in the request and in the response (Metadata: in the request only); the id of

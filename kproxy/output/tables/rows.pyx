@@ -22,7 +22,7 @@ from kproxy.protocol.object_codec cimport decode
 from kproxy.protocol.program cimport Program
 from kproxy.protocol.records.batches cimport Batch
 from kproxy.protocol.slots cimport slot, slot_offset
-from kproxy.session.exchanges cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
@@ -383,6 +383,7 @@ cpdef tuple exchange_row(
         exchange.bodies if is_cut(request) or is_cut(response) else None,
         None if request is None else request.trailing or None,
         None if response is None else response.trailing or None,
+        [] if is_plain(request) and is_plain(response) else exchange.edited,
         codes,
         error_name(codes[0]) if codes else None,
         topic_labels(found, exchange.topic_names),

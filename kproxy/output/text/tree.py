@@ -90,6 +90,7 @@ class Tree:
             words.append("only its header is read by a broker that lacks the version")
         if frame.trailing:
             words.append(trailing_words(frame.trailing))
+        words.extend(printable(edit) for edit in frame.edits or ())
         return self.style.paint(self.style.dim, ", ".join(words))
 
     def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:

@@ -236,6 +236,7 @@ def _note_unusual(frame: Frame, unusual: Unusual) -> None:
     if not unusual.is_read:
         frame.message = None
     frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
+    frame.edits = unusual.edits
     frame.error = None if unusual.error is None else ReportedError(unusual.error)
     frame.cut, frame.unread, frame.size, frame.trailing = (
         Cut(unusual.cut),

@@ -14,8 +14,7 @@ export class ExchangeTable {
   /**
    * `scroller` is an empty element, `rows` the Rows to show. The table calls, of `doings`: `look(focus)` to open the chosen exchange,
    * `leave()` to close it, `chosen()` after another row was chosen, `moved()` when the user moves through the rows, `menu({x, y})` for
-   * the chosen cell, `write(which, column)` for a condition, `sortBy(name)`, `undo(event)`; `isEdited({client, correlationId})` says
-   * whether an exchange was edited.
+   * the chosen cell, `write(which, column)` for a condition, `sortBy(name)`, `undo(event)`.
    */
   constructor(scroller, rows, doings) {
     Object.assign(this, { scroller, rows, doings });
@@ -93,7 +92,7 @@ export class ExchangeTable {
     const [from, to] = this.rows.seen;
     const places = [...(this.needs === null ? Array(Math.min(this.rows.total, SAMPLE)).keys() : []), ...Array(to - from).keys().map((at) => from + at)];
     const some = places.map((at) => this.rows.at(at)).filter(Boolean);
-    const needs = needsOf(this.columns, some.map(({ row }) => row.map((value, at) => textOf(value, this.columns[at]))));
+    const needs = needsOf(this.columns, some.map(({ row }) => this.columns.map((column, at) => textOf(row[at], column))));
     const most = needs.map((need, at) => Math.max(need, this.needs?.[at] ?? 0));
     if (String(most) === String(this.needs)) return;
     this.needs = most;
@@ -137,22 +136,16 @@ export class ExchangeTable {
     const found = this.rows.at(at);
     const { number = null, row = [] } = found ?? {};
     const fails = this.columns.some(({ name }, index) => name === "errorName" && row[index]);
-    const edited = found !== null && this.isEdited(row);
-    const marks = { waiting: found === null, failed: fails, edited, marked: found !== null && number === this.marked };
+    const edits = row[this.rows.question.columns.split(",").indexOf("edited")] ?? [];
+    const marks = { waiting: found === null, failed: fails, edited: edits.length > 0, marked: found !== null && number === this.marked };
     return html`<div class="row ${namesOf(marks)}" role="row" id="row-${at}" data-at=${at} data-number=${number ?? nothing} aria-rowindex=${at + 2}
-      aria-selected=${String(at === this.row)} aria-description=${edited ? "edited at a breakpoint" : nothing}>${this.columns.map((column, index) => this.cell(column, index, found, at))}</div>`;
+      aria-selected=${String(at === this.row)} aria-description=${edits.length ? edits.join(", ") : nothing} title=${edits.length ? edits.join(", ") : nothing}>${this.columns.map((column, index) => this.cell(column, index, found, at))}</div>`;
   }
 
   cell(column, index, found, at) {
     const kind = isRight(column) ? "number" : column.name === "apiName" ? `api ${found === null ? "" : colourOfApi(found.row[index] ?? "")}` : "";
     const text = found === null ? (index ? "" : "…") : visible(textOf(found.row[index], column));
     return html`<span role="gridcell" class="${kind} ${namesOf({ "cell-here": at === this.row && index === this.column })}" aria-colindex=${index + 1} data-column=${index}><bdi>${text}</bdi></span>`;
-  }
-
-  isEdited(row) {
-    const names = this.rows.question.columns.split(",");
-    const [client, correlationId] = ["client", "correlationId"].map((name) => row[names.indexOf(name)]);
-    return this.doings.isEdited({ client, correlationId });
   }
 
   pressed(event) {

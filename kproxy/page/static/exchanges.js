@@ -36,8 +36,6 @@ export const KEYS = [
   ["b", "add a breakpoint that stops requests like this one, where the page may set some"],
 ];
 
-const MARKING = ["client", "correlationId"]; // columns that identify edited exchanges
-
 export class Exchanges {
   constructor(place, source, stopped = null) {
     this.place = place;
@@ -61,7 +59,6 @@ export class Exchanges {
       write: (which, name) => this.narrowing.write(which, name),
       sortBy: (name) => this.sortBy(name),
       undo: (event) => this.line.undone(event),
-      isEdited: (exchange) => stopped?.ends.isEdited(exchange) ?? false,
     });
     this.line = new FilterLine(this.place.querySelector(".filter"), (filter) => this.apply({ filter }));
     this.narrowing = new Narrowing(source, this.line, { valueOf: (name) => this.valueOf(name), row: () => this.row() }, stopped);
@@ -126,7 +123,7 @@ export class Exchanges {
 
   ask() {
     this.table.setColumns(this.columns, this.sort);
-    const names = new Set([...this.columns.map((one) => one.name), ...(this.stopped ? MARKING : [])]);
+    const names = new Set([...this.columns.map((one) => one.name), "edited"]); // which marks rows
     return this.rows.ask({ filter: this.filter, sort: this.sort, columns: [...names].join(",") });
   }
 
@@ -224,7 +221,7 @@ export class Exchanges {
         ${this.filter ? html`<button @click=${() => { this.line.write(""); this.table.scroller.focus(); }}>Clear filter</button>` : nothing}
         <button @click=${() => { this.line.add('apiName != "Heartbeat"'); }}>Not Heartbeat</button>
         <button @click=${() => { this.line.add("size(errors) > 0"); }}>Errors</button>
-        ${this.stopped?.ends.edited.size ? html`<button title="Those that were changed, answered or dropped at a breakpoint" @click=${() => this.line.write(this.stopped.ends.editedFilter)}>Edited</button>` : nothing}
+        <button title="Those that filters or breakpoints changed, answered or dropped" @click=${() => this.line.add("size(edited) > 0")}>Edited</button>
         ${live ? html`<button aria-pressed=${String(on)} @click=${() => this.following.follow()}>Follow</button>
           <button aria-pressed=${String(paused)} @click=${() => this.pause()}>${paused ? "Resume" : "Pause"}</button>` : nothing}
         <button @click=${() => this.chooseColumns()}>Columns</button>

@@ -4,7 +4,6 @@
  */
 
 import { get, post, Refused } from "./api.js";
-import { literal } from "./text.js";
 
 const WAIT_S = 20; // the server answers after this time without news
 const BETWEEN_MS = 100; // between two requests, so that a thousand stops in a row do not make a thousand answers
@@ -12,9 +11,7 @@ const RETRY_MS = 2_000;
 const MOST = 200; // stopped messages shown
 const MOST_DONE = 20;
 const MOST_ENDS = 1_000; // stops whose end is known
-const MOST_IN_FILTER = 20; // exchanges that one filter names
 const USUAL = new Set(["time over"]);
-const EDITS = new Set(["replace", "error", "drop", "close"]);
 const OFF = 404; // page.edits was taken out of the configuration
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -138,25 +135,17 @@ export class Stopped {
   }
 }
 
-/** Identify an exchange by its connection, that is by the client's address, and its correlation id. */
-const keyOf = ({ client, correlationId }) => `${client} ${correlationId}`;
-
 /** How stops ended, according to the server, and the user's unsent edits, which are kept until their stop ends. */
 class StopEnds {
   constructor() {
     this.ends = new Map(); // id -> {action, by, why, how}
     this.own = new Set(); // ids of stops that this page decided on
     this.drafts = new Map(); // id -> edited text
-    this.edited = new Map(); // keyOf -> {client, correlationId} of exchanges that did not go on as received
   }
 
   /** Take the server's list of ended stops. */
   take(ended) {
-    for (const one of ended) {
-      this.ends.set(one.id, one);
-      if (EDITS.has(one.action)) this.edited.set(keyOf(one), one);
-    }
-    while (this.edited.size > MOST_ENDS) this.edited.delete(this.edited.keys().next().value);
+    for (const one of ended) this.ends.set(one.id, one);
     while (this.ends.size > MOST_ENDS) this.ends.delete(this.ends.keys().next().value);
   }
 
@@ -169,17 +158,6 @@ class StopEnds {
   sentence(id) {
     const end = this.of(id);
     return `It is not stopped any more${end ? `: ${end.how}` : ""}.`;
-  }
-
-  /** Whether a person edited, answered or dropped the request or the response of this exchange. */
-  isEdited(exchange) {
-    return this.edited.has(keyOf(exchange));
-  }
-
-  /** The filter that selects the latest of these exchanges. */
-  get editedFilter() {
-    const latest = [...this.edited.values()].slice(-MOST_IN_FILTER);
-    return latest.map(({ client, correlationId }) => `(client == ${literal(client)} && correlationId == ${correlationId})`).join(" || ");
   }
 
   /** Note that this page decides on a stop: its end is no news then. */

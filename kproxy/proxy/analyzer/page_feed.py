@@ -348,6 +348,7 @@ def _side(frame: Frame, note: str) -> Side:
         or frame.error is not None
         or frame.layout is not None
         or frame.assumed_version is not None
+        or frame.edits is not None
     ):
         unusual = Unusual(
             frame.message is not None,
@@ -359,6 +360,7 @@ def _side(frame: Frame, note: str) -> Side:
             frame.size,
             frame.trailing,
             note,
+            frame.edits,
         )
     return Side(
         frame.data, frame.started_at, frame.ended_at, frame.sent_at, frame.body_start, frame.body_version, unusual

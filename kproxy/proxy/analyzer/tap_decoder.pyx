@@ -21,6 +21,7 @@ cdef int DATA = TapKind.DATA
 cdef int END = TapKind.END
 cdef int CLOSE = TapKind.CLOSE
 cdef int SENT = TapKind.SENT
+cdef int EDITED = TapKind.EDITED
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
 ENDED = {  # by the first byte of CLOSE: who ended the connection, if no END said so before
@@ -61,6 +62,8 @@ cdef class TapDecoder:
                 self._open(number, at, data)
             elif kind == SENT:
                 connections.note_sent(number, direction, at)
+            elif kind == EDITED:
+                connections.note_edit(number, direction, data.decode(errors="replace"))
             elif kind in CUTS:
                 size = min(int.from_bytes(data[:8], "little"), MOST_LOST)
                 connections.leave_out(number, direction, size, at, CUTS[TapKind(kind)])

@@ -554,8 +554,9 @@ cdef class Lane:
         c.unsent = c.at
         if self.left:
             return self.starve() if self.is_starving() else 0
-        self.tap.end_frame(c.now)
         self.complete(c.at - n, n)
+        if not self.blocked & BY_VERDICT:
+            self.tap.end_frame(c.now)
         return self.end_turn(c)
 
     cdef int end_turn(self, Chunk *c) except -1:
@@ -589,6 +590,7 @@ cdef class Lane:
         """Stop reading until a filter has decided about a held frame, which counts as buffered until then."""
         self.awaited = size
         self.link.worker.charge(size)
+        self.tap.withhold_end(self.progress_at)
         return self.block(BY_VERDICT)
 
     cdef size_t buffered(self) noexcept:

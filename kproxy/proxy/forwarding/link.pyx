@@ -80,6 +80,7 @@ cdef int MISPAIRED = Total.MISPAIRED
 cdef int OPAQUE_CONNECTIONS = Total.OPAQUE_CONNECTIONS
 cdef enum:
     REQUEST_HEAD = 12  # bytes: size, API key, version, correlation id
+    LONGEST_EDIT = 200  # bytes of a text
 
 
 LinkLife = IntEnum("LinkLife", {
@@ -309,6 +310,7 @@ cdef class Link(LinkBase):
         cdef Entry *entry
         if self.closed:
             return
+        self.requests.tap.end_frame(monotonic_ns())
         if self.responses.state == OPAQUE:  # where a frame ends is not known, so nothing can be put between two
             self.close(FILTER)
             return
@@ -325,6 +327,12 @@ cdef class Link(LinkBase):
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.send_due_answers()
 
+    def note_edit(self, int direction, bytes edit not None) -> None:
+        """Tell the tap, in words, what a filter does to the held message of a direction; before the verdict is applied."""
+        cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
+        if not self.closed:
+            lane.tap.note_edit(<const uint8_t *>PyBytes_AS_STRING(edit), min(PyBytes_GET_SIZE(edit), LONGEST_EDIT), monotonic_ns())
+
     def go_silent(self, int direction) -> None:
         """Drop everything that arrives in a direction from now on; leave both sides open until the client ends or the link drains."""
         if not self.closed:
@@ -336,6 +344,7 @@ cdef class Link(LinkBase):
         """Go on processing and reading in a direction, as the verdict about its held frame is there."""
         cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         if not self.closed:
+            lane.tap.end_frame(monotonic_ns())
             if lane.passed_count:
                 lane.note_sent_later()
             lane.unblock(BY_VERDICT)

@@ -88,6 +88,9 @@ cdef class TapCursor:
     cdef bint snaps  # what is left out of it was cut off by snaplen
     cdef uint64_t keep  # bytes of it that the tap still gets
     cdef uint64_t omitted  # bytes of it that were left out and not yet recorded
+    cdef bint withholds  # the last byte of the frame, until the verdict of a filter is known
+    cdef uint8_t last
+    cdef uint64_t last_at
     cdef bint untimed  # requests may have been written whose records do not say when they were sent on
 
     cdef bint is_tapped(self) noexcept
@@ -99,6 +102,10 @@ cdef class TapCursor:
     cdef void take(self, const uint8_t *data, uint64_t size, uint64_t now) noexcept
     cdef void take_raw(self, object link, bint selected, const uint8_t *data, const uint8_t *limit, uint64_t now) noexcept
     cdef void take_refused(self, object link, bint selected, const uint8_t *at, uint64_t left, uint64_t now) noexcept
+    cdef void withhold_end(self, uint64_t now) noexcept
+    cdef void write_withheld(self) noexcept
+    cdef void note_edit(self, const uint8_t *text, size_t size, uint64_t now) noexcept
+    cdef void shorten_run(self) noexcept
     cdef void end_frame(self, uint64_t now) noexcept
     cdef void settle(self, uint64_t now) noexcept
     cdef void flush(self, uint64_t now, uint64_t sent_at=*) noexcept

@@ -34,6 +34,9 @@ SASL tokens are not exchanges. They are kept whole or not at all; once one is le
 session knows nothing of the login. A SaslHandshake or SaslAuthenticate that cannot be kept whole ends the session for the reader
 (CLOSE), if nothing else is in flight: the next request opens another, which has not missed a part of a login.
 
+What filters do to a frame is said by EDITED records before its end (``note_edit``). So the end of a held frame is written after the
+verdict; where that comes later than the chunk, the last byte is withheld, in the room that was reserved for LEFT_OUT.
+
 Bytes without frames (an opaque link, what a refused frame begins with) are copied as long as there is room for all of them.
 """
 
@@ -72,6 +75,7 @@ cdef int TAP_CLOSE = TapKind.CLOSE
 cdef int TAP_LEFT_OUT = TapKind.LEFT_OUT
 cdef int TAP_SNAPPED = TapKind.SNAPPED
 cdef int TAP_SENT = TapKind.SENT
+cdef int TAP_EDITED = TapKind.EDITED
 cdef int BEHIND = Total.LEFT_OUT_ANALYZER_BEHIND
 cdef int ABSENT = Total.LEFT_OUT_ANALYZER_ABSENT
 cdef int RESTARTED = Total.LEFT_OUT_ANALYZER_RESTARTED
@@ -320,6 +324,7 @@ cdef class LinkTap:
             return 0
         requests.flush(now)
         responses.flush(now)
+        responses.end_frame(now)
         self.release(RESPONSE_ROOM)
         keep = self.worker.most_of(size, False)
         if not self.worker.ring.has_room(LEFT_OUT_ROOM + RUN_ROOM + keep):
@@ -521,6 +526,9 @@ cdef class TapCursor:
 
     cdef void end_frame(self, uint64_t now) noexcept:
         """Finish the frame in processing, whose last byte was taken."""
+        if self.is_tapped() and self.withholds:
+            self.write_withheld()
+        self.withholds = False
         if not self.is_tapped():
             return
         if self.omitted:
@@ -530,9 +538,52 @@ cdef class TapCursor:
         self.opening = LEFT_OUT_OF_TAP
         self.link.release(LEFT_OUT_ROOM)
 
+    cdef void withhold_end(self, uint64_t now) noexcept:
+        """Withhold the last byte of the frame in processing, all of which was taken, until ``end_frame``."""
+        if self.is_tapped() and self.run != NULL and not self.omitted:
+            self.last = (self.run_end - 1)[0]
+            self.last_at = now
+            self.shorten_run()
+            self.withholds = True
+
+    cdef void shorten_run(self) noexcept:
+        """Take the last byte from the run."""
+        self.run_end -= 1
+        self.due -= 1
+        self.link.worker.ring.reserved -= 1
+
+    cdef void write_withheld(self) noexcept:
+        self.link.worker.write_data(self.link.number, self.direction, self.last_at, 0, &self.last, 1)
+        self.untimed = self.direction == DIRECTION_REQUEST
+
+    cdef void note_edit(self, const uint8_t *text, size_t size, uint64_t now) noexcept:
+        """Write, before the last byte of the frame in processing, what a filter does to it; nothing if the ring has no room."""
+        cdef TapWriter ring
+        cdef const uint8_t *last
+        if not self.is_tapped() or not self.link.is_open():
+            return
+        ring = self.link.worker.ring
+        if not ring.has_room(2 * RUN_ROOM + RECORD + size):
+            return
+        if self.run == NULL or self.omitted:
+            self.flush(now)
+        else:
+            last = self.run_end - 1
+            self.shorten_run()
+            self.flush(now)
+            self.run = last
+            self.run_end = last + 1
+            self.run_opening = self.opening
+            self.due = RUN_ROOM + 1
+            ring.reserved += self.due
+        self.link.worker.write(TAP_EDITED, self.link.number, self.direction, now, text, size)
+
     cdef void settle(self, uint64_t now) noexcept:
         """Write what is due, as nothing more comes."""
         self.flush(now)
+        if self.is_tapped() and self.withholds:
+            self.write_withheld()
+        self.withholds = False
         if self.omitted:
             self.link.write_left_out(
                 TAP_SNAPPED if self.is_tapped() and self.snaps else TAP_LEFT_OUT, self.direction, self.omitted, now
@@ -551,7 +602,7 @@ cdef class TapCursor:
             return
         worker = self.link.worker
         worker.ring.reserved -= self.due
-        if self.run_opening == self.link.opening:
+        if self.run_opening == self.link.opening and self.run_end > self.run:
             worker.write_data(
                 self.link.number, self.direction, now, sent_at - now if sent_at > now else 0, self.run, self.run_end - self.run
             )

@@ -10,7 +10,7 @@ NUMBERS = ["latencyMs", "requestInProxyMs", "brokerMs", "responseInProxyMs"]
 TEXTS = ["client", "broker", "apiName", "clientId", "requestAt", "responseAt", "unanswered", "principal", "undecoded", "layout",
          "bodies", "event"]  # fmt: skip
 TIMES = ["requestAt", "responseAt"]
-LISTS = ["topics", "groups"]
+LISTS = ["topics", "groups", "edited"]
 TRUTHS = ["expectsResponse"]
 BODIES = ["request.groupId", "response.errorCode", "response.throttleTimeMs", "request.topics", "requestHeader.clientId",
           "size(errors)", "errors[0].code", "trailing.request", "missing", "embedded", "topicNames"]  # fmt: skip

@@ -12,13 +12,19 @@ from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
 from kproxy.page.filtering.sql import condition_sql
 
-TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "truth": "BOOLEAN", "time": "BIGINT"}
+TYPES = {
+    **{"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "truth": "BOOLEAN", "time": "BIGINT"},
+    **{"texts": "VARCHAR[]"},
+}
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
 TIMES = st.integers(0, 4_000_000_000_000_000_000)
 AT = 1_763_717_797_123_456_000
-VALUES: dict[str, Any] = {"integer": INTEGERS, "number": DOUBLES, "text": TEXTS, "truth": st.booleans(), "time": TIMES}
+VALUES: dict[str, Any] = {
+    **{"integer": INTEGERS, "number": DOUBLES, "truth": st.booleans(), "time": TIMES},
+    **{"text": TEXTS, "texts": st.lists(TEXTS)},
+}
 NAMES = [name for name, column in COLUMNS.items() if column.in_log]
 
 

@@ -50,11 +50,14 @@ class Analyzed:
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         assert fault is None
 
-    def only(self) -> Exchange:
+    def all(self) -> list[Exchange]:
         while items := self._reader.read(100):
             self._decoder.decode(items)
-        assert len(self.exchanges) == 1
-        return self.exchanges[0]
+        return self.exchanges
+
+    def only(self) -> Exchange:
+        (exchange,) = self.all()
+        return exchange
 
 
 def phases(bench: Bench, api_key: int) -> list[int]:
