@@ -110,6 +110,8 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
     page.show()  # the table marks both, and one click selects them
     marked = "return [...document.querySelectorAll('.pane .edited .api')].map((one) => one.textContent)"
     page.until(lambda: page.run(marked) == ["Produce", "Produce"], "marked")
+    titles = "return [...document.querySelectorAll('.pane .edited')].map((one) => one.title)"
+    assert page.run(titles) == ["request changed by breakpoints", "answered by breakpoints"]
     page.run("[...document.querySelectorAll('.bar button')].find((one) => one.textContent === 'Edited').click()")
     page.until(lambda: "".join(page.texts(".total")).startswith("2 exchanges of"), "only these")
     assert page.complaints() == []
