@@ -176,6 +176,16 @@ kproxy_client_errors counter {cluster,client_id} = series.clients
     Responses with an error code, by client id.
 kproxy_client_throttle_seconds counter {cluster,client_id} = series.clients in ms
     How long brokers told the client to wait (throttle_time_ms), by client id.
+kproxy_principal_requests counter {cluster,principal} = series.principals
+    Requests analyzed, by the client's principal: its user name or its certificate. Clients without one are not counted.
+kproxy_principal_request_bytes counter {cluster,principal} = series.principals
+    Bytes of the requests analyzed, by the client's principal.
+kproxy_principal_response_bytes counter {cluster,principal} = series.principals
+    Bytes of the responses analyzed, by the client's principal.
+kproxy_principal_errors counter {cluster,principal} = series.principals
+    Responses with an error code, by the client's principal.
+kproxy_principal_throttle_seconds counter {cluster,principal} = series.principals in ms
+    How long brokers told the client to wait (throttle_time_ms), by the client's principal.
 kproxy_software_requests counter {cluster,software_name,software_version} = series.software
     Requests analyzed, by the client's software in ApiVersions; empty if it names none.
 kproxy_software_connections counter {cluster,software_name,software_version} = series.software

@@ -127,12 +127,14 @@ cdef class Connections:
         cluster: str,
         from_start: bool,
         tls: TlsFacts | None = None,
+        login: tuple[str | None, str | None] = (None, None),
     ) -> None:
         """Begin a connection.
 
         Args:
             from_start: whether its first bytes here are the first that were sent on it.
             tls: facts about the client's TLS connection to kproxy.
+            login: name of a client that has logged in to kproxy, and the SASL mechanism.
         """
         self.last_at = at
         cdef LiveConnection made
@@ -150,6 +152,7 @@ cdef class Connections:
             is_kafka=True,
         )
         session.connection.cluster, session.connection.tls_to_proxy = cluster, tls
+        session.connection.user_name, session.connection.sasl_mechanism = login
         made = LiveConnection.__new__(LiveConnection)
         made.number, made.session, made.opened_at = number, session, at
         self._open[number] = made

@@ -59,8 +59,12 @@ def listener_of(link: Link) -> str:
 
 def open_record(link: Link, cluster: str, from_start: bool) -> bytes:
     """Return the body of the tap's OPEN record."""
-    tls = None if link.facts is None else link.facts.tls
-    return msgspec.json.encode(Opened(link.number, cluster, client_of(link), broker_of(link), from_start, True, tls))
+    known = link.facts
+    opened = Opened(link.number, cluster, client_of(link), broker_of(link), from_start, in_frames=True)
+    opened.tls = None if known is None else known.tls
+    if link.is_authenticated and known is not None:
+        opened.user_name, opened.sasl_mechanism = known.principal, known.mechanism
+    return msgspec.json.encode(opened)
 
 
 def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connection:

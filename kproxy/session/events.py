@@ -61,7 +61,9 @@ class Connection(Struct):
     client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
     client_software_version: str | None = None
     sasl_mechanism: str | None = None
-    user_name: str | None = None  # from PLAIN or SCRAM in SaslAuthenticate, whether the login succeeded or not
+    user_name: str | None = (
+        None  # who logged in to kproxy; else of PLAIN or SCRAM in SaslAuthenticate, successful or not
+    )
     tls: TlsFacts | None = None  # None: not encrypted
     closed: str | None = None  # who ended it first, in words (endings.who_closed); None: no end was seen so far
     cluster: str = ""  # live connections: the virtual cluster's name in the configuration

@@ -11,6 +11,7 @@ from tests.support import kerberos
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance, started
 from tests.support.kafka.jars import NEWEST, close_tools
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import Security
@@ -99,6 +100,7 @@ def test_there_and_back(brokers: Cluster, proxy: Proxy, client: Client, topic_na
     assert client.consume(entrance, topic_name, COUNT) == values(COUNT)
     assert proxy.count("kproxy_client_logins_total", "ok") >= before + 2
     assert proxy.count("kproxy_broker_login_failures_total") == 0
+    eventually(lambda: proxy.count("kproxy_principal_requests_total", "alice") > 0, what="her requests are counted")
 
 
 def test_the_broker_itself_lets_alice_write_nothing(brokers: Cluster, topic_name: str) -> None:

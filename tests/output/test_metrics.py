@@ -51,6 +51,7 @@ SAID = {
 }
 SERIES = {
     "clients": [(("default", "c"), [1, 2, 3, 4, 5]), (("__other__", "__other__"), [10, 20, 30, 40, 50])],
+    "principals": [(("default", "alice"), [3, 4, 5, 1, 0])],
     "software": [(("default", "apache-kafka-java", "3.9.0"), [7, 1])],
     "topics": [(("default", 'odd"topic\n\\', "produce"), [5, 1000])],
     "groups": [(("default", "group"), [8, 1, 2])],

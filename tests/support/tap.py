@@ -27,7 +27,7 @@ PATIENCE = 30  # seconds until a test that waits for another process fails
 def opened(number: int, client: str, broker: str, *, at: int = 0, from_start: bool = True) -> Item:
     """The record that tells of a connection."""
     told = {"number": number, "cluster": "test", "client": client, "broker": broker, "from_start": from_start}
-    told |= {"in_frames": False, "tls": None}
+    told |= {"in_frames": False, "tls": None, "user_name": None, "sasl_mechanism": None}
     return TapKind.OPEN, number, 0, at, json.dumps(told).encode()
 
 

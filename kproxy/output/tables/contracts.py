@@ -108,7 +108,7 @@ CONNECTIONS = Table(
         client_software_version  string    version of that library
         client_ids               texts!    client ids in its requests, in the order of their first use; at most 16
         sasl_mechanism           string    mechanism in SaslHandshake; GSSAPI for a client of 0.9 that begins with its token
-        user_name                string    user name in the PLAIN or SCRAM login, whether the login succeeded or not
+        user_name                string    who logged in to kproxy; else the user in a PLAIN or SCRAM login, successful or not
         tls_version              string    "TLS 1.3"; null without TLS
         tls_cipher_suite         string    IANA's name
         tls_server_name          string    host name that the client wants to reach (SNI)

@@ -37,6 +37,7 @@ class AnalysisCounts(ExchangeCounts, Observer):
         self._names = {key: api.name for key, api in facts().apis.items()}
         self._series = {
             "clients": self.clients,
+            "principals": self.principals,
             "software": self.software,
             "topics": self.topics,
             "groups": self.groups,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 MOST_GROUPS: int = 10_000  # whose generations are remembered
 MOST_CLIENTS: int = 1_000  # whose numbers wait to be added to their series
 
-# cluster, client id, name and version of its software
-Client: TypeAlias = tuple[str, str | None, str | None, str | None]
+# cluster, client id, principal, name and version of its software
+Client: TypeAlias = tuple[str, str | None, str | None, str | None, str | None]
 
 
 cdef enum Kind:  # what is counted of an API's exchanges in addition to those of its client
@@ -76,13 +76,15 @@ cdef class _Numbers:
 cdef class ExchangeCounts:
     """Counts exchanges. ``add_clients`` adds what clients sent to ``clients`` and ``software``; all else is there at once.
 
-    clients   by cluster and client id: requests, their bytes, bytes of responses, responses with an error, throttled ms
-    software  by cluster, name and version: requests, connections
-    topics    by cluster, topic and operation: requests, bytes of records
-    groups    by cluster and group: requests, responses with an error, rebalances
+    clients     by cluster and client id: requests, their bytes, bytes of responses, responses with an error, throttled ms
+    principals  the same by cluster and principal, for clients that have one
+    software    by cluster, name and version: requests, connections
+    topics      by cluster, topic and operation: requests, bytes of records
+    groups      by cluster and group: requests, responses with an error, rebalances
     """
 
     cdef readonly Series clients
+    cdef readonly Series principals
     cdef readonly Series software
     cdef readonly Series topics
     cdef readonly Series groups
@@ -101,6 +103,7 @@ cdef class ExchangeCounts:
 
     def __init__(self):
         self.clients = Series(5, labels=2)
+        self.principals = Series(5, labels=2)
         self.software = Series(2, labels=3)
         self.topics = Series(2, labels=3)
         self.groups = Series(3, labels=2)
@@ -179,7 +182,12 @@ cdef class ExchangeCounts:
 
     cdef _Numbers _of(self, Exchange exchange):
         peer = exchange.connection
-        cdef tuple client = (peer.cluster, exchange.client_id, peer.client_software_name, peer.client_software_version)
+        principal = peer.user_name
+        if principal is None and peer.tls_to_proxy is not None:
+            principal = peer.tls_to_proxy.client_certificate
+        cdef tuple client = (
+            peer.cluster, exchange.client_id, principal, peer.client_software_name, peer.client_software_version,
+        )
         numbers = self._clients.get(client)
         if numbers is None:
             if len(self._clients) >= MOST_CLIENTS:
@@ -191,9 +199,11 @@ cdef class ExchangeCounts:
         """Add the numbers of all clients to their series, and begin anew."""
         cdef _Numbers one
         clients, self._clients = self._clients, {}
-        for (cluster, client_id, name, version), numbers in clients.items():
+        for (cluster, client_id, principal, name, version), numbers in clients.items():
             one = numbers
             self.clients.add((cluster, client_id), one.requests, one.sent, one.received, one.errors, one.throttle_ms)
+            if principal is not None:
+                self.principals.add((cluster, principal), one.requests, one.sent, one.received, one.errors, one.throttle_ms)
             self.software.add((cluster, name, version), one.requests, 0)
 
     cdef int _add_sizes(self, str operation, list partitions, Exchange exchange) except -1:

@@ -88,6 +88,7 @@ cdef class TapDecoder:
             cluster=opened.cluster,
             from_start=opened.from_start or opened.in_frames,
             tls=_facts(opened.tls),
+            login=(opened.user_name, opened.sasl_mechanism),
         )
 
 

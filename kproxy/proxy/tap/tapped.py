@@ -32,6 +32,8 @@ class Opened(msgspec.Struct):
     from_start: bool  # the bytes that follow are the first of the connection
     in_frames: bool = False  # the bytes that follow begin with a frame, in both directions
     tls: ClientTls | None = None  # None: the client has none
+    user_name: str | None = None  # who has logged in to kproxy; None: nobody has to
+    sasl_mechanism: str | None = None  # of that login; None: it was a certificate
 
 
 TapItem: TypeAlias = tuple[int, int, int, int, bytes, int]  # kind, connection, direction, at (ns), bytes, sent_after

@@ -11,6 +11,7 @@ from kproxy.proxy.analyzer.counts import MOST_BEGUN, OTHER, AnalysisCounts, Logi
 from kproxy.proxy.analyzer.series import MOST_SERIES, BoundedCounter, Row
 from kproxy.proxy.messages import LONGEST_LINE, AnalyzerCounts
 from kproxy.session import Connection, Cut
+from kproxy.session.events import TlsFacts
 from tests.support.conversation import broker, client, closing, events_of, new_session
 from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
@@ -170,6 +171,23 @@ def test_requests_and_connections_by_client_and_software() -> None:
     assert (requests, asked, answered) == (3, 3 * (4 + len(first.request.data)), 3 * (4 + len(first.response.data)))
 
 
+def test_requests_by_principal() -> None:
+    """A name that logged in, else the subject of the certificate; clients without either are not counted."""
+    first = next(golden_exchanges())[-1]
+    counts, connection = AnalysisCounts(), first.connection
+    connection.user_name = connection.tls_to_proxy = None
+    counts.write(first, None)
+    connection.tls_to_proxy = TlsFacts("1.3", client_certificate="CN=app", decrypted=True)
+    counts.write(first, None)
+    connection.user_name = "alice\n"
+    counts.write(first, None)
+    counts.write(first, None)
+    assert {labels: numbers[0] for labels, numbers in series(counts, "principals")} == {
+        ("", "CN=app"): 1,
+        ("", "alice\\n"): 2,
+    }
+
+
 def sizes(value: object) -> list[int]:
     """Of all records fields in Kafka's JSON."""
     if isinstance(value, dict):
@@ -239,6 +257,7 @@ def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names(name:
     for number in range(1_000):
         hostile = f"{number}" + name * 150
         counts.clients.add((hostile, hostile), *[2**50] * 5)
+        counts.principals.add((hostile, hostile), *[2**50] * 5)
         counts.software.add((hostile, hostile, hostile), *[2**50] * 2)
         counts.groups.add((hostile, hostile), *[2**50] * 3)
         counts.topics.add((hostile, hostile, "produce"), *[2**50] * 2)
