@@ -229,7 +229,7 @@ def _verified(bearer: str, algorithm: str, key_id: str | None, keys: Keys) -> di
     """Return the claims, if the signature is right. Raises LoginFailed."""
     key = keys.find(key_id, algorithm)
     if key is None:
-        raise LoginFailed(f"the identity provider has no key for a token of its id and {algorithm}", REFUSED)
+        raise LoginFailed(f"the identity provider has no key of {algorithm} by which to check the token", REFUSED)
     from joserfc import jws  # noqa: PLC0415 - an extra
     from joserfc.errors import JoseError  # noqa: PLC0415
 

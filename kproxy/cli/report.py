@@ -155,12 +155,12 @@ def _check_sources(sources: tuple[Path, ...], output: Path | None) -> None:
 
 
 def _wants_first_answer(sources: tuple[Path, ...], request: ReportRequest) -> bool:
-    """Whether to give a first answer.
+    """Return whether to answer from a part of the sources first, while the rest is decoded.
 
     Directories of tables need no decoding, a comparison needs all of its sources, and two processes cannot share a key log.
     """
-    is_whole = request.keylog is not None or request.compares or any(source.is_dir() for source in sources)
-    return not request.quiet and not is_whole
+    needs_all = request.keylog is not None or request.compares or any(source.is_dir() for source in sources)
+    return not request.quiet and not needs_all
 
 
 def _first_answer(database: "Database", plan: Plan, part: str, shown: "Shown") -> str:

@@ -56,7 +56,7 @@ class ValueReader:
         self._topics = topics
         self.accepts_plain = accepts_plain
         self._ciphers: dict[bytes, Cipher] = {}
-        self.waits = False  # whether the key service has to answer for a value that was returned as it was
+        self.waits = False  # whether a value was returned unread, as the key service has not answered yet
 
     def read(self, key: bytes | None, value: bytes) -> bytes:
         """Return the plain value; the same object if it is plain, or ``waits`` is set. Raises CannotDecrypt."""

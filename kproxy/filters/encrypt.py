@@ -325,10 +325,6 @@ class Encrypt(Filter):
         at = "" if error.offset is None else f", offset {error.offset}"
         self._note(event, error.kind, f"{error}: {place}{at}", topic)
 
-    def note_batch(self, reason: str, topic: str, partition: int) -> None:
-        """Count a batch that could not be read."""
-        self._note("withheld", reason, f"a batch {reason}: topic {topic}, partition {partition}", topic)
-
 
 class Reading:
     """A partition of a response whose records are decrypted."""

@@ -110,8 +110,8 @@ def _settings(given: dict[str, str]) -> ClientSettings:
 def _login(given: dict[str, str]) -> Credentials:
     tls, sasl = PROTOCOLS[_protocol(given)]
     if not sasl:
-        found = "has no login" if "security.protocol" in given else "is not set"
-        raise UsageError(f"security.protocol {found}: write SASL_SSL or SASL_PLAINTEXT")
+        problem = "has no login" if "security.protocol" in given else "is not set"
+        raise UsageError(f"security.protocol {problem}: write SASL_SSL or SASL_PLAINTEXT")
     return _credentials(given, tls)
 
 

@@ -42,10 +42,8 @@ class AvroValues:
         self._fastavro = require("fastavro")
         self._schema = schema
         self._named = named
-        self._names: dict[str, str] = {}  # of named types in the plain schema, by their own names
-        self._unions: dict[
-            int, str
-        ] = {}  # the beginning of the names of a union's records, by the identity of the union
+        self._names: dict[str, str] = {}  # name of a type in the schema -> its name in the plain schema
+        self._unions: dict[int, str] = {}  # id() of a union -> how the names of its records in the plain schema begin
         self._plain = self._fastavro.parse_schema(self._made_plain(schema))
         self._tried = 0
 
@@ -201,7 +199,7 @@ KINDS = frozenset({
 
 
 def _chosen(before: Any) -> tuple[int | None, Any]:
-    """Return the number of a union's type, and the value, of what fastavro read of the union."""
+    """Return which of a union's types a value has, by number, and the value: fastavro read it as {"of2": value}."""
     if not isinstance(before, dict):
         return None, NOTHING
     ((name, inner),) = before.items()

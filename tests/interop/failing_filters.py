@@ -47,16 +47,6 @@ class Observer(Filter):
         return _wrong(self.fault, response)
 
 
-class Raising(Filter):
-    """A policy that fails at every request to create topics."""
-
-    requests = (19,)
-
-    def on_request(self, request: Any) -> Any:
-        """Go wrong."""
-        raise ZeroDivisionError("of a user's filter")
-
-
 class ObserverOfParts(Observer):
     """Wants the parts of responses that have addresses, and goes wrong each time."""
 

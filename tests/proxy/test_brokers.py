@@ -273,7 +273,6 @@ LISTENER = "10.0.0.1:19092"
 NAME = "b-{node_id}.kafka.example.com"
 SNI = {"mode": "sni", "broker_name": NAME}
 BY_NAME = {"advertise": NAME}
-LB_443 = {"advertise": "lb", "advertise_port": 443}
 
 
 def addresses(**rules: Any) -> AdvertisedAddresses:

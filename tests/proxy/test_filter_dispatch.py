@@ -19,7 +19,6 @@ from tests.support.links import Bench, Judge, Limits, request, response
 from tests.support.virtual_clusters import api_versions, metadata
 
 HEARTBEAT = message("HeartbeatRequest")
-BEATS = HEARTBEAT.encode(0, make("HeartbeatRequest", group_id="g", generation_id=1, member_id="m"))
 ANSWER = b"\0\0"  # error code 0: all there is at version 0
 
 

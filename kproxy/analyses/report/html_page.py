@@ -14,7 +14,7 @@ from msgspec import Struct
 from kproxy import __version__
 from kproxy.analyses.analysis import is_number
 from kproxy.analyses.report.charts.gallery import Drawing
-from kproxy.analyses.report.templates import fields_of
+from kproxy.analyses.report.templates import shown_by
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import WHOLE, cell, column_cells, counted, overview, source_names, when
 from kproxy.output.escaping import printable
@@ -90,7 +90,7 @@ def _section(answer: Answer, most: int) -> Section:
     names: list[str] = answer.rows.column_names
     hidden = answer.rows.num_rows - len(shown)
     header = answer.analysis.header
-    headline = fields_of(header.verdict)
+    headline = shown_by(header.verdict)
     return Section(
         answer=answer,
         names=[(name, is_number(shown[0][name])) for name in names],

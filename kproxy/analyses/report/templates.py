@@ -16,7 +16,7 @@ What is NULL is shown as "unknown", an empty client_id as "(no client id)".
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
@@ -62,8 +62,17 @@ def check_template(template: str) -> None:
 
 
 def fields_of(template: str) -> set[str]:
-    found = {name for field in _fields(_nodes(template)) for name in field.value.group("column", "key") if name}
-    return found - {"rows"}
+    """Return the columns that the template needs."""
+    return _columns(_fields(_nodes(template)))
+
+
+def shown_by(template: str) -> set[str]:
+    """Return the columns whose values the template shows, without those that only decide what it says."""
+    return _columns(field for field in _fields(_nodes(template)) if field.spec != "?")
+
+
+def _columns(fields: Iterable[Field]) -> set[str]:
+    return {name for field in fields for name in field.value.group("column", "key") if name} - {"rows"}
 
 
 def fill(template: str, rows: Sequence[Row]) -> str:

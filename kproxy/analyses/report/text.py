@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kproxy.analyses.analysis import is_number
 from kproxy.analyses.library import tables_of
-from kproxy.analyses.report.templates import fields_of
+from kproxy.analyses.report.templates import shown_by
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import WHOLE, cell, cell_of, column_cells, counted, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
@@ -101,7 +101,7 @@ def answer_lines(
     if answer.fires or not answer.verdict:
         yield ""
         telling = answer.analysis.columns if long else header.columns
-        named = fields_of(header.verdict)
+        named = shown_by(header.verdict)
         yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, named=named, long=long)
     basis = header.basis.in_words() if header.basis else ""
     notes = [

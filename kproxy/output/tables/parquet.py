@@ -224,6 +224,7 @@ class ParquetDirectory:
 
 
 def _make(folder: Path) -> bool:
+    """Make a folder; return False if there is one already. Raises UsageError."""
     try:
         folder.mkdir()
     except FileExistsError:

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.analyses.analysis import Analysis, Header
 from kproxy.analyses.duck import Database
-from kproxy.analyses.report.templates import TemplateError, check_template, fields_of, fill, show
+from kproxy.analyses.report.templates import TemplateError, check_template, fields_of, fill, show, shown_by
 from kproxy.analyses.report.verdicts import make_report, verdict_of, worst
 from kproxy.errors import ConfigError
 from tests.support.corpus import CAPTURES
@@ -135,6 +135,7 @@ def test_a_column_that_the_rows_do_not_have_is_told() -> None:
 
 def test_the_columns_of_a_template_are_known() -> None:
     assert fields_of("{rows where a=1} {count b} {c:ms}[, {d}|[{e}]]") == {"a", "b", "c", "d", "e"}
+    assert shown_by("{rows where a=1} [{b:?}c|{d:ms}]") == {"a", "d"}
 
 
 def test_lists_and_others_are_texts() -> None:

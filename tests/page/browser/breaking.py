@@ -1,6 +1,5 @@
 """The page at its view Breakpoints, with what a user does there."""
 
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,8 +86,3 @@ class BreakpointsPage(Page):
     def done(self, words: str) -> str:
         """Wait for an entry with these words in the list of decisions, and return it."""
         return self.until(lambda: next((one for one in self.texts(".done > *") if words in one), ""), words)
-
-    def seconds_left(self) -> float:
-        """Return the countdown of the first stopped message."""
-        found = re.fullmatch(r"([\d.]+) s", self.texts(f"{ROWS} .time")[0])
-        return float(found[1]) if found else 0.0
