@@ -145,7 +145,7 @@ class EditedText {
     this.wrong = null; // {line, column}, from 1, in characters
     this.lines = 0;
     render(
-      html`<div class="edited"><pre class="numbers" aria-hidden="true"></pre>
+      html`<div class="edit-area"><pre class="numbers" aria-hidden="true"></pre>
         <div class="paper"><div class="mark" aria-hidden="true"></div>
         <textarea spellcheck="false" autocomplete="off" autocapitalize="off" wrap="off" dir="ltr" aria-describedby="edit-said"
           @input=${() => { this.number(); doings.typed(); }} @scroll=${() => this.follow()} @keydown=${(event) => pressed(event, doings)}></textarea></div></div>`,

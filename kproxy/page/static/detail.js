@@ -96,6 +96,7 @@ class Detail {
     const problems = [
       row.undecoded && `Not decoded: ${row.undecoded}`,
       row.unanswered && `Not answered: ${row.unanswered}`,
+      row.edited?.length && `${row.edited.join(", ")}; each message is shown as its sender sent it`,
       side?.cut && `${counted(side.cut, "byte is", "bytes are")} missing`,
       side?.trailing && `${counted(side.trailing, "byte")} after the message`,
       side?.note,

@@ -112,6 +112,7 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
     page.until(lambda: page.run(marked) == ["Produce", "Produce"], "marked")
     titles = "return [...document.querySelectorAll('.pane .edited')].map((one) => one.title)"
     assert page.run(titles) == ["request changed by breakpoints", "answered by breakpoints"]
+    assert max(page.run("return [...document.querySelectorAll('.pane .edited')].map((one) => one.offsetHeight)")) < 30
     page.run("[...document.querySelectorAll('.bar button')].find((one) => one.textContent === 'Edited').click()")
     page.until(lambda: "".join(page.texts(".total")).startswith("2 exchanges of"), "only these")
     assert page.complaints() == []
