@@ -47,8 +47,8 @@ class Summary(Observer):
             for frame in (event.request, event.response):
                 if frame is not None:
                     self.frames += 1
-                    if frame.cut:
-                        self.cut[_CUT[frame.cut]] += 1
+                    if cut := frame.cut:
+                        self.cut[_CUT[cut]] += 1
             self.connections.add(event.connection.number)
             if event.undecoded is not None:
                 _add(self.undecoded, event.undecoded)

@@ -21,6 +21,7 @@ are decoded as one. *texts*: see Reader.
 
 import contextlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -37,7 +38,8 @@ def add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | 
     if not data:
         return
     if protocol_type == CONSUMER:
-        opening.add(path, "consumer-subscription", open_consumer_subscription, data, protocol)
+        read = _open_known_subscription if len(data) <= LONGEST_KNOWN else open_consumer_subscription
+        opening.add(path, "consumer-subscription", read, data, protocol)
     elif protocol_type == CONNECT:
         opening.add(path, "connect-metadata", open_connect_metadata, data, protocol)
 
@@ -222,6 +224,10 @@ def open_consumer_subscription(data: bytes, assignor: str | None = None) -> dict
         return opened
     named = {"version": opened.pop("version"), "assignor": assignor, "value": opened.pop("value")}
     return named | user_data | opened
+
+
+LONGEST_KNOWN = 1024  # bytes
+_open_known_subscription = lru_cache(maxsize=1024)(open_consumer_subscription)  # many members of a group send the same
 
 
 def open_consumer_assignment(data: bytes, assignor: str | None = None) -> dict[str, Any]:
