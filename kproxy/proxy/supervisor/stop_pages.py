@@ -7,8 +7,8 @@
     GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
                                      "givenUp": [{"condition", "direction", "why": in sentences}]: breakpoints that were given
                                      up, as they take too long;
-                                     "ended": [{"id", "action", "by", "why", "how", "client": its address, "correlationId"}]:
-                                     the latest stops that have ended, with their exchanges}; waits for another
+                                     "ended": [{"id", "action", "by", "why", "how"}]: the latest stops that have ended};
+                                     waits for another
                                      generation with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: the errors that an answer can have
     GET  /page/api/stops/ID          STOP, with "json": the body as text to edit. Without page.records, each records field is
@@ -177,7 +177,7 @@ class StopPages:
             "nowMs": time_ns() // 1_000_000,
             "total": len(stops),
             "stops": [_shown_stop(stop) for stop in stops[: max(limit, 0)]],
-            "ended": [_shown_end(*one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
+            "ended": [_shown_end(one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
             "breakpoints": msgspec.to_builtins(self._stopped.breakpoints),
             "givenUp": [{**msgspec.to_builtins(one), "why": why} for one, why in self._stopped.given_up.items()],
         }
@@ -289,10 +289,9 @@ def _shown_stop(stop: Stop) -> dict[str, Any]:
     return {**plain, "api": facts().apis[stop.api_key].name}
 
 
-def _shown_end(ended: StopEnded, stop: Stop) -> dict[str, str | int]:
+def _shown_end(ended: StopEnded) -> dict[str, str]:
     how = how_it_ended(ended.action, ended.by, ended.why)
-    exchange: dict[str, str | int] = {"client": stop.client, "correlationId": stop.correlation_id}
-    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how, **exchange}
+    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how}
 
 
 def _camel(name: str) -> str:

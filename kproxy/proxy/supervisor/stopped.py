@@ -49,7 +49,7 @@ class StoppedMessages:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
-        self._ended: OrderedDict[str, tuple[StopEnded, Stop]] = OrderedDict()  # by id, the latest last
+        self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # breakpoints that are set but given up, and why
         self._looked_at = 0.0  # when a page last asked, by the monotonic clock
         self._waiting_pages = 0
@@ -78,12 +78,12 @@ class StoppedMessages:
             raise self._not_stopped(id_)
         return worker_and_stop[1]
 
-    def ended(self, most: int) -> list[tuple[StopEnded, Stop]]:
-        """Return how the latest stops ended, and what was stopped; the latest first."""
+    def ended(self, most: int) -> list[StopEnded]:
+        """Return how the latest stops ended; the latest first."""
         return [one for one, _ in zip(reversed(self._ended.values()), range(most), strict=False)]
 
     def _not_stopped(self, id_: str) -> NotDone:
-        ended, _ = self._ended.get(id_, (None, None))
+        ended = self._ended.get(id_)
         how = "" if ended is None else f": {how_it_ended(ended.action, ended.by, ended.why)}"
         return NotDone(f"{GONE}{how}")
 
@@ -189,8 +189,8 @@ class StoppedMessages:
 
     def _end(self, ended: StopEnded) -> None:
         if ended.id in self._stops:
-            _, stop = self._stops.pop(ended.id)
-            self._ended[ended.id] = ended, stop
+            del self._stops[ended.id]
+            self._ended[ended.id] = ended
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 

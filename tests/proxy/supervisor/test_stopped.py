@@ -137,7 +137,7 @@ async def test_how_many_ends_are_known_is_bounded(fleet: Fleet, stopped: Stopped
         fleet.tell(0, Stopped(stop(str(number))))
         fleet.tell(0, StopEnded(str(number), by="a"))
     assert len(stopped.ended(10_000)) == MOST_ENDED
-    assert stopped.ended(1)[0][0].id == str(MOST_ENDED + 9)
+    assert stopped.ended(1)[0].id == str(MOST_ENDED + 9)
 
 
 async def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes_in_parts(
