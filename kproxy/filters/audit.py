@@ -31,6 +31,7 @@ from kproxy.protocol.facts import facts
 
 STATE = "audit"
 LOGIN = "login"
+REFUSED = "kproxy has refused the login"
 NO_REQUEST = "no request followed: the broker has refused the login, or the client has left"
 AUDITS = "audits"  # in Runtime.kept: the filters that are in use
 MOST_LOOKED_AT = 100_000  # resources of a request among which chosen topics are looked for
@@ -99,7 +100,8 @@ class Audit(Filter):
     (resources), and the error codes of the response. It never has values of settings, credentials, tokens or records. Operations,
     permissions and patterns of ACLs have Kafka's names; a quota has the type of its entity, and the name null where it is the
     default. A login by raw tokens (SaslHandshake v0) has the API SaslAuthenticate with the version null, and is "done" when
-    requests follow it; it cannot wait for the file, so mode block ends such a connection at its next audited request.
+    requests follow it; it cannot wait for the file, so mode block ends such a connection at its next audited request. A login
+    that kproxy itself has refused is a line with the user that was claimed among the resources.
     List audit before filters that refuse requests: what does not come to it is not in its log.
 
     Lines are numbered (sequence). A number is taken for each audited request that is forwarded: it is "seen" then. Its line is
@@ -242,7 +244,12 @@ class Audit(Filter):
     def on_close(self, connection: ConnectionFacts) -> None:
         """Write the lines of requests that got no response."""
         login = connection.state.pop(f"{self._state} {LOGIN}", None)
-        if login is not None:
+        if login is not None and connection.refused_user is not None:
+            login.fields |= _shown(
+                [{"type": "user", "name": connection.refused_user}] if connection.refused_user else []
+            )
+            self._settle(login, REFUSED)
+        elif login is not None:
             self._settle(login, NO_REQUEST)
         for entries in connection.state.pop(self._state, {}).values():
             for entry in entries:

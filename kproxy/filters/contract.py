@@ -229,6 +229,7 @@ class ConnectionFacts:
     mechanism: str | None = None  # of SASL, once it has succeeded; None: the principal is of the certificate, if any
     groups: frozenset[str] = frozenset()  # of a client that has logged in to kproxy: from the users file, or its token
     claims: Mapping[str, Any] = field(default_factory=dict)  # of its token (OAUTHBEARER)
+    refused_user: str | None = None  # who a client claimed to be whose login kproxy refused; empty: it did not say
     software: tuple[str, str] | None = None  # name and version of the client's library (KIP-511; see Filter.identifies)
     tls: ClientTls | None = None  # None: the client has none
     state: dict[str, Any] = field(default_factory=dict)  # of filters, under their names

@@ -276,6 +276,7 @@ class ClientLogins:
         """Log and count a failure; return at a fixed time after the client's frame came, whatever took how long."""
         self._counters.add(Total.CLIENT_LOGINS_FAILED)
         self._budgets.note_failure(_host(known), failure)
+        known.refused_user = failure.user
         log(
             "warning",
             "a login failed",
