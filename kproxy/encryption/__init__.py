@@ -18,13 +18,14 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
     offset  size  what
     0       4     C3 4B 50 45: the marker. It is no UTF-8, no JSON, and no framing of a serializer begins like this
     4       1     the version: 1
-    5       1     what is encrypted: 0 a value (1 and 2 are kept for keys and headers)
+    5       1     lower four bits: what is encrypted: 0 a value (1 and 2 are kept for keys and headers);
+                  upper four bits: how it is compressed: 0 not, 4 as one frame of zstd that says its content's size
     6       2     size of the envelope: from the marker to the end of the wrapped data key
     8       1     size of the key's name, then the name, UTF-8: the key of the service that wraps the data key
             1     size of the topic's name, then the name, UTF-8: the topic that the record was written to
             2     size of the wrapped data key, then its bytes, as the key service returned them
             12    nonce
-            n     the encrypted bytes, as many as the plain ones
+            n     the encrypted bytes, as many as the plain ones, or as the compressed ones
             16    tag
 
     Cipher: AES-256-GCM (NIST SP 800-38D). Associated data: the envelope as it stands, then 00 if the record has no key, else 01
@@ -52,11 +53,20 @@ What the associated data binds, and what it cannot
     records and repeat old ones: under the same record key in the same topic, an old value stands for a new one. He sees record
     keys, headers, times, sizes, the topic, the names of keys, and who writes when. He can also put plain records of his own into
     a topic: ``plain: fail`` of the filter refuses them, once all records of a topic are encrypted.
-    The key that a rule names is the one for writing; records are read whichever key of the service they name. Whoever may use one
-    of those keys can write values that open, so kproxy's login at the key service should reach the keys of its rules only.
+    A rule opens records of the key that it names, and of those that it names as ``other_keys``. Whoever may use one of those keys
+    at the key service can write values that open.
     Mirrors that copy records as they are to a topic of another name (MirrorMaker's default adds the name of the cluster): the
     rule for that topic has to name the topics that its records come from (``written_to``). Clients that read and write through
     kproxy, such as Streams and Connect, encrypt again for the topic that they write to.
+
+Compression
+
+    Encrypted bytes do not compress. With the option ``compress`` of a rule, each value of 64 bytes and more is compressed by zstd
+    (level 1) before, if that makes it smaller. The batch keeps the codec that its producer chose, as consumers get it with that
+    codec, and as the envelopes of its records are alike; zstd works at its fastest level there. Sizes then tell something about
+    contents: who can have a text of his written next to a secret in one value, and sees sizes, can guess the secret bit by bit
+    (CRIME). So ``compress`` is off unless a rule says it. What is decrypted decompresses to at most 64 MiB a batch, and a
+    value to at most 1,000 times its size if that is more than 1 MiB: other values are damaged.
 
 Keys, plain text and wrapped keys are in no message, log, metric or audit line: errors name the topic, partition, offset and the
 name of the key.

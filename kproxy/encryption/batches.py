@@ -1,18 +1,22 @@
 """Encrypt and decrypt the values of whole batches; decide what becomes of values that cannot be decrypted."""
 
 from collections.abc import Callable, Collection
+from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
 from kproxy.encryption.envelope import FIXED, MARKER, NONCE, SIZE_AT, TAG, Damaged, Envelope, read_envelope, split
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
+from kproxy.protocol.records.compression import FASTEST_ZSTD
 from kproxy.protocol.records.editing import change_fields, change_records
 from kproxy.protocol.records.in_place import ValueEditor
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
 Kind = Literal["damaged", "another topic", "key destroyed", "key refused", "key service away", "plain"]
@@ -48,15 +52,30 @@ class ValueReader:
     Args:
         keys: the data keys.
         topics: names of the topic, as values carry it: its own, and those whose values are copied to it; None: any.
+        key_names: patterns of the keys that may have wrapped their data keys; None: any.
         accepts_plain: whether plain values are returned as they are.
     """
 
-    def __init__(self, keys: ReadingKeys, topics: Collection[str] | None, *, accepts_plain: bool = True) -> None:
+    def __init__(
+        self,
+        keys: ReadingKeys,
+        topics: Collection[str] | None,
+        key_names: Collection[str] | None = None,
+        *,
+        accepts_plain: bool = True,
+    ) -> None:
         self._keys = keys
         self._topics = topics
+        self._key_names = key_names
+        self._decompressor: ZstdDecompressor | None = None
+        self.left = 0  # bytes that compressed values may still unpack to: begin sets it
         self.accepts_plain = accepts_plain
         self._ciphers: dict[bytes, Cipher] = {}
         self.waits = False  # whether a value was returned unread, as the key service has not answered yet
+
+    def begin(self) -> None:
+        """Begin with the values of another batch: compressed ones may unpack to as much as the records of a batch."""
+        self.left = DEFAULT_LIMITS.decompressed
 
     def read(self, key: bytes | None, value: bytes) -> bytes:
         """Return the plain value; the same object if it is plain, or ``waits`` is set. Raises CannotDecrypt."""
@@ -78,32 +97,55 @@ class ValueReader:
         nonce_end = end + NONCE
         try:
             bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
-            return cipher[1](value[end:nonce_end], value[nonce_end:], bound)
+            plain = cipher[1](value[end:nonce_end], value[nonce_end:], bound)
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged",
                 f"the encrypted value, written with the key {cipher[0].key_name!r}, or its record key was changed",
             ) from None
+        return plain if cipher[0].codec == Codec.NONE else self._unpacked(plain)
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        try:
+            size = frame_content_size(packed)  # -1: the frame does not say it
+            if size > DEFAULT_LIMITS.allowed(len(packed)):
+                raise ZstdError(DEFAULT_LIMITS.exceeded(len(packed)))
+            if size > self.left:
+                raise ZstdError("the values of its batch decompress to too much")
+            if self._decompressor is None:
+                self._decompressor = ZstdDecompressor()
+            plain = self._decompressor.decompress(packed, max_output_size=1, allow_extra_data=False)
+        except ZstdError as error:
+            raise CannotDecrypt("damaged", f"the value opens, but cannot be decompressed: {error}") from None
+        self.left -= len(plain)
+        return plain
 
     def _cipher(self, encoded: bytes) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
         envelope = read_envelope(encoded)
         if self._topics is not None and envelope.topic not in self._topics:
             raise CannotDecrypt("another topic", f"the value was written to the topic {envelope.topic!r}")
+        name = envelope.key_name
+        if self._key_names is not None and not any(fnmatchcase(name, one) for one in self._key_names):
+            raise CannotDecrypt("key refused", f"the value takes the key {name!r}, and its rule names no such key")
         try:
             cipher = envelope, self._keys.for_reading(envelope).decrypt
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
-            raise CannotDecrypt(kind, f"the value takes the key {envelope.key_name!r}: {error}") from None
+            raise CannotDecrypt(kind, f"the value takes the key {name!r}: {error}") from None
         if len(self._ciphers) >= MOST_CIPHERS:
             self._ciphers.clear()
         self._ciphers[encoded] = cipher
         return cipher
 
 
-def encrypt_batch(batch: Batch, key: WritingKey) -> bytes | None:
-    """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge."""
-    return change_fields(batch, ValueEditor(key.sealing(batch.count or 1, batch.size)))
+def encrypt_batch(batch: Batch, key: WritingKey, *, packs: bool = False) -> bytes | None:
+    """Return a batch with its values encrypted, and compressed before that; None if it cannot be read. Raises TooLarge.
+
+    The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
+    """
+    editor = ValueEditor(key.sealing(batch.count or 1, batch.size, packs=packs))
+    return change_fields(batch, editor, zstd_level=FASTEST_ZSTD)
 
 
 Report = Callable[[CannotDecrypt, Policy], None]
@@ -122,10 +164,11 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
     """
     if reader.accepts_plain and batch.codec == Codec.NONE and MARKER not in batch.raw:
         return batch.raw if batch.crc_valid else None
+    reader.begin()
     try:
         return _answered(change_fields(batch, ValueEditor(reader.read)), reader)
     except CannotDecrypt:
-        pass  # once more, record by record: which one is it, and what does the policy say
+        reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
         if record.value is None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from zstandard import ZstdCompressor
 
 from kproxy.encryption.envelope import Envelope
 from kproxy.encryption.services.contract import (
@@ -33,8 +34,11 @@ from kproxy.encryption.services.contract import (
     KeyServiceAway,
     KeyServiceError,
 )
+from kproxy.protocol.records.compression import FASTEST_ZSTD, Codec
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 MOST_KEYS = 10_000
+SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
 MOST_QUESTIONS = 8
 PAUSE_S = 1.0
 MOST_RECORDS = 1 << 32  # of a data key, and MOST_BYTES: bounds of the cipher, whatever the options say
@@ -61,13 +65,19 @@ class WritingKey:
 
     def __init__(self, key_name: str, topic: str, data_key: DataKey) -> None:
         self._envelope = Envelope(key_name, topic, data_key.wrapped).encoded()
+        self._envelope_of_packed = Envelope(key_name, topic, data_key.wrapped, Codec.ZSTD).encoded()
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
         self.records = 0
         self.bytes = 0
 
-    def sealing(self, records: int, size: int) -> Seal:
-        """Return what encrypts the values of one batch. The batch has about *records* values of *size* bytes together."""
+    def sealing(self, records: int, size: int, *, packs: bool = False) -> Seal:
+        """Return what encrypts the values of one batch, in one thread.
+
+        Args:
+            records, size: the batch has about *records* values of *size* bytes together.
+            packs: values that zstd makes smaller are compressed before.
+        """
         salt, envelope, numbers = os.urandom(4), self._envelope, self._numbers
         encrypt = self._aes.encrypt
         self.records += records
@@ -78,7 +88,24 @@ class WritingKey:
             bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
             return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
 
-        return seal
+        return self._packing(seal, salt) if packs else seal
+
+    def _packing(self, seal: Seal, salt: bytes) -> Seal:
+        """Return what compresses a value, if that makes it smaller, and encrypts it then."""
+        pack = ZstdCompressor(level=FASTEST_ZSTD).compress
+        envelope, numbers, encrypt = self._envelope_of_packed, self._numbers, self._aes.encrypt
+
+        def seal_packed(key: bytes | None, value: bytes) -> bytes:
+            if len(value) < SMALLEST_PACKED:
+                return seal(key, value)
+            packed = pack(value)
+            if len(packed) >= len(value) or len(value) > DEFAULT_LIMITS.allowed(len(packed)):
+                return seal(key, value)
+            nonce = salt + next(numbers).to_bytes(8, "big")
+            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
+            return b"".join((envelope, nonce, encrypt(nonce, packed, bound)))
+
+        return seal_packed
 
 
 class Question(NamedTuple):

@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 from kproxy.encryption.services.contract import MOST_WRAPPED
 from kproxy.errors import KproxyError
+from kproxy.protocol.records.compression import Codec
 
 MARKER = b"\xc3KPE"
 VERSION = 1
-VALUE = 0  # what is encrypted
+VALUE = 0  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
+CODECS = (Codec.NONE, Codec.ZSTD)
 SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
 NONCE, TAG = 12, 16
 MOST_NAME = 255
@@ -23,7 +25,7 @@ class Envelope(NamedTuple):
     key_name: str
     topic: str
     wrapped: bytes
-    part: int = VALUE
+    codec: int = Codec.NONE  # of the bytes that are encrypted
 
     def encoded(self) -> bytes:
         """Return its bytes. Raises ValueError if a part of it is too long."""
@@ -34,7 +36,9 @@ class Envelope(NamedTuple):
             raise ValueError(f"a wrapped data key has at most {MOST_WRAPPED:,} bytes")
         names = b"".join((bytes((len(key_name),)), key_name, bytes((len(topic),)), topic))
         rest = b"".join((names, len(self.wrapped).to_bytes(2, "big"), self.wrapped))
-        return b"".join((MARKER, bytes((VERSION, self.part)), (FIXED + len(rest)).to_bytes(2, "big"), rest))
+        return b"".join(
+            (MARKER, bytes((VERSION, self.codec << 4 | VALUE)), (FIXED + len(rest)).to_bytes(2, "big"), rest)
+        )
 
 
 def split(data: bytes) -> bytes | None:
@@ -51,15 +55,18 @@ def read_envelope(encoded: bytes) -> Envelope:
     """Return what an envelope says. Raises Damaged."""
     if encoded[4] != VERSION:
         raise Damaged(f"its format has version {encoded[4]}, and only version {VERSION} is known")
-    if encoded[5] != VALUE:
-        raise Damaged(f"it is part {encoded[5]} of a record, where a value (part {VALUE}) was expected")
+    codec, part = divmod(encoded[5], 16)
+    if part != VALUE:
+        raise Damaged(f"it is part {part} of a record, where a value (part {VALUE}) was expected")
+    if codec not in CODECS:
+        raise Damaged(f"it is compressed by codec {codec}, and only zstd ({Codec.ZSTD}) is known")
     key_name, at = _sized(encoded, FIXED, 1)
     topic, at = _sized(encoded, at, 1)
     wrapped, at = _sized(encoded, at, 2)
     if at != len(encoded):
         raise Damaged("its envelope is longer than what is in it")
     try:
-        return Envelope(key_name.decode(), topic.decode(), wrapped)
+        return Envelope(key_name.decode(), topic.decode(), wrapped, codec)
     except UnicodeDecodeError:
         raise Damaged("the name of its key or topic is no UTF-8") from None
 

@@ -44,6 +44,7 @@ class RecordKeys:
         from kproxy.encryption.batches import CannotDecrypt, ValueReader  # noqa: PLC0415 - few captures have any
 
         self._reader = self._reader or ValueReader(self, None)
+        self._reader.begin()
         try:
             return Decrypted(self._reader.read(key, value), _key_name(value), None)
         except CannotDecrypt as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from glob import escape
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -66,8 +67,24 @@ class EncryptRule(Options, frozen=True):
     topics: Annotated[Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')]
     key: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MOST_KEY_NAME)],
-        text('Name of the key of the key service; {topic} is replaced ("kek-{topic}").'),
+        text(
+            'Name of the key of the key service; {topic}, and {cluster}, the virtual cluster, are replaced ("kek-{topic}").'
+        ),
     ]
+    other_keys: Annotated[
+        tuple[str, ...],
+        text(
+            "Other keys, by name or pattern, whose records are read as well: those that the rule named before. The key of the "
+            "rule is one of them, also with the names in written_to. Records of no other key are opened."
+        ),
+    ] = ()
+    compress: Annotated[
+        Literal["zstd"] | None,
+        text(
+            "Whether values are compressed before they are encrypted, as encrypted bytes do not compress. Their sizes then tell "
+            "something about their contents: not for values in which a stranger's text stands next to a secret."
+        ),
+    ] = None
     writes: Annotated[
         Literal["encrypted", "plain"],
         text("plain: values are no longer encrypted, and those that are already encrypted are still decrypted."),
@@ -116,9 +133,11 @@ class EncryptOptions(Options, frozen=True):
         problems = []
         for number, rule in enumerate(self.rules):
             try:
-                rule.key.format(topic="")
+                rule.key.format(topic="", cluster="")
             except (AttributeError, KeyError, IndexError, ValueError):
-                problems.append((f"rules[{number}].key", "only {topic} is replaced in the name of a key"))
+                problems.append(
+                    (f"rules[{number}].key", "only {topic} and {cluster} are replaced in the name of a key")
+                )
         if problems:
             raise OptionMistakes(problems)
 
@@ -246,7 +265,7 @@ class Encrypt(Filter):
             job.refused = ErrorCode.UNKNOWN_TOPIC_ID, "the name of the topic is not known yet"
             return True
         try:
-            job.key = self._keys.for_writing(job.name, job.rule.key.format(topic=job.name))
+            job.key = self._keys.for_writing(job.name, self._key_name(job.rule, job.name))
         except KeyNotYet:
             return False
         except KeyServiceError as error:
@@ -310,7 +329,12 @@ class Encrypt(Filter):
 
     def reader(self, topic: str, rule: EncryptRule) -> ValueReader:
         """Return what decrypts the values of a topic."""
-        return ValueReader(self._keys, {topic, *rule.written_to}, accepts_plain=rule.plain == "pass")
+        topics = {topic, *rule.written_to}
+        key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
+        return ValueReader(self._keys, topics, key_names, accepts_plain=rule.plain == "pass")
+
+    def _key_name(self, rule: EncryptRule, topic: str) -> str:
+        return rule.key.format(topic=topic, cluster=self.runtime.cluster)
 
     def _note(self, event: str, kind: str, sentence: str, topic: str, count: int = 1) -> None:
         """Count what happened, and log the first of its kind and topic."""
@@ -378,7 +402,7 @@ def _encrypt(job: Job) -> None:
     encrypted = []
     for batch in batches:
         try:
-            made = encrypt_batch(batch, job.key)
+            made = encrypt_batch(batch, job.key, packs=job.rule.compress is not None)
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
             return

@@ -7,8 +7,8 @@ from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
 
-def value(key_name: str, topic: str, wrapped: bytes, plain: int = 5) -> bytes:
-    return Envelope(key_name, topic, wrapped).encoded() + bytes(12 + plain + 16)
+def value(key_name: str, topic: str, wrapped: bytes, plain: int = 5, codec: int = 0) -> bytes:
+    return Envelope(key_name, topic, wrapped, codec).encoded() + bytes(12 + plain + 16)
 
 
 def local(version: int, number: int = 0) -> bytes:
@@ -19,7 +19,8 @@ def local(version: int, number: int = 0) -> bytes:
 def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
     tables = Rows()
     vault = [f"vault:v{version}:{'A' * 80}".encode() for version in (9, 10)]
-    one, two, three = (value("kek", "orders", wrapped) for wrapped in (local(1), local(1, 7), local(2)))
+    one, three = (value("kek", "orders", local(version)) for version in (1, 2))
+    two = value("kek", "orders", local(1, 7), codec=4)
     written = {
         ("orders", "shop"): [(0, b"plain"), (10, one), (11, two), (20, three)],
         ("orders", "script"): [(15, b"plain"), (16, None)],

@@ -1,9 +1,11 @@
 """Batches are encrypted as a second implementation of the format reads and writes them."""
 
 import itertools
+import os
 from typing import Any
 
 import pytest
+import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
@@ -81,6 +83,56 @@ def test_another_implementation_reads_what_was_written_and_writes_what_is_read(m
             record.value = encrypted(b"by hand", made, key=record.key, nonce=at.to_bytes(12, "big"), **about)
     read, _ = opened(field(written, magic=magic, codec=codec), reading(service))
     assert [r.value for r in read.records] == [b"by hand", b"by hand", None, b"by hand"]
+
+
+def test_values_that_become_smaller_are_compressed_before_they_are_encrypted() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    values = [b"as it is", b"again " * 500, os.urandom(500), b"", bytes(3_000_000)]
+    plain = field([Record(offset=at, timestamp=at, key=KEYS[at % 4], value=value) for at, value in enumerate(values)])
+    stored = encrypt_batch(read_batches(plain)[0], WritingKey("kek", "orders", made), packs=True)
+    assert stored is not None
+    written = [(record.key, record.value or b"") for record in read_records(stored)[0].records]
+    # 3 MB of zeros become too small: what unpacks to more than 1,000 times its size is not decompressed
+    assert [parts_of(value)["codec"] for _, value in written] == [0, 4, 0, 0, 0]
+    assert [decrypted(value, made.plain, key) for key, value in written] == values
+    assert len(written[1][1]) < 200
+    read, reports = opened(stored, reading(service))
+    assert ([record.value for record in read.records], reports) == (values, [])
+
+
+def test_values_that_decompress_to_too_much_or_not_at_all_are_errors() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: dict[str, Any] = {"key": None, "name": "kek", "topic": "orders", "nonce": bytes(12)}
+    whole = zstandard.compress(b"canary" * 100)
+    for packed, codec, why in [
+        (zstandard.compress(bytes(1 << 24)), 4, "over 1,000 times"),
+        (whole[:-5], 4, "cannot be decompressed"),
+        (b"canary", 4, "cannot be decompressed"),
+        (whole, 1, "compressed by codec 1"),
+    ]:
+        value = encrypted(packed, made, codec=codec, **about)
+        with pytest.raises(CannotDecrypt, match=why) as error:
+            opened(field([Record(offset=5, timestamp=1, value=value)]), reading(service))
+        assert (error.value.kind, error.value.offset) == ("damaged", 5)
+    each = encrypted(zstandard.compress(os.urandom(4096) * 250), made, codec=4, **about)  # 1 MB of 4 KB
+    data = field([Record(offset=at, timestamp=1, value=each) for at in range(70)])
+    with pytest.raises(CannotDecrypt, match="the values of its batch decompress to too much"):
+        opened(data, reading(service))
+
+
+def test_a_reader_opens_only_what_the_keys_it_names_have_wrapped() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek-2")
+    value = encrypted(b"v", made, key=None, name="kek-2", topic="orders", nonce=bytes(12))
+    data = field([Record(offset=5, timestamp=1, value=value)])
+    read, _ = opened(data, reading(service, key_names=["kek-1", "kek-[23]"]))
+    assert [record.value for record in read.records] == [b"v"]
+    with pytest.raises(CannotDecrypt, match="the key 'kek-2', and its rule names no such key") as error:
+        opened(data, reading(service, key_names=["kek-1"]))
+    assert error.value.kind == "key refused"
+    assert service.calls == [("new", "kek-2"), ("unwrap", "kek-2")]
 
 
 def test_every_bit_that_is_flipped_is_an_error_with_its_offset_and_never_plain_text() -> None:

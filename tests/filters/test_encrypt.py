@@ -212,11 +212,26 @@ def test_a_topic_whose_rule_says_plain_is_still_read(monkeypatch: pytest.MonkeyP
 
 
 def test_mirrored_records_are_read_where_a_rule_names_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = {"topics": ["us.orders"], "key": "x", "written_to": ["orders"]}
+    rule = {"topics": ["us.orders"], "key": "x", "other_keys": ["kek-*"], "written_to": ["orders"]}
     bench = Bench(monkeypatch, rules=[rule, *RULES, {"topics": ["eu.orders"], "key": "x"}])
     written = bench.written()
     assert values_in(bench.fetch(written, "us.orders").records) == VALUES
     assert bench.fetch(written, "eu.orders").error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_rule_opens_what_its_own_key_has_wrapped_and_those_it_had_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_cluster = {"topics": ["orders"], "key": "kek-{cluster}-{topic}", "compress": "zstd"}
+    bench = Bench(monkeypatch, rules=[by_cluster])
+    written = bench.written()
+    assert bench.service.calls == [("new", f"kek-{bench.runtime.cluster}-orders")]
+    plain = bench.service.plain
+    renamed = {**by_cluster, "key": "kek-new"}
+    for rule, count in ((by_cluster, 3), (renamed, 0), ({**renamed, "other_keys": ["kek-?*-orders"]}, 3)):
+        bench = Bench(monkeypatch, rules=[rule])
+        bench.service.plain.update(plain)
+        partition = bench.fetch(written)
+        assert len(values_in(partition.records)) == count
+        assert partition.error_code == (0 if count else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +279,7 @@ def test_filters_that_read_values_stand_before_it(monkeypatch: pytest.MonkeyPatc
 
 def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
-    with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} is replaced"):
+    with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} and \{cluster\} are"):
         load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
     with pytest.raises(UsageError, match="there is no key service"):
         load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})

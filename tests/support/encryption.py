@@ -4,6 +4,7 @@ import os
 import struct
 from typing import Any
 
+import zstandard
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import GCM
@@ -43,19 +44,22 @@ class GivenKeys:
 
 def parts_of(data: bytes) -> dict[str, Any]:
     """The parts of an encrypted value."""
-    marker, version, part, size = struct.unpack_from(">4sBBH", data)
+    marker, version, kind, size = struct.unpack_from(">4sBBH", data)
     at, names = 8, []
     for _ in range(2):
         names.append(data[at + 1 : at + 1 + data[at]].decode())
         at += 1 + data[at]
     (wrapped_size,) = struct.unpack_from(">H", data, at)
     wrapped = data[at + 2 : at + 2 + wrapped_size]
+    codec, part = kind >> 4, kind & 15
     assert (marker, version, part, size) == (b"\xc3KPE", 1, 0, at + 2 + wrapped_size)
+    assert codec in (0, 4)
     nonce, text, tag = data[size : size + 12], data[size + 12 : -16], data[-16:]
     return {"envelope": data[:size], "key": names[0], "topic": names[1], "wrapped": wrapped} | {
         "nonce": nonce,
         "text": text,
         "tag": tag,
+        "codec": codec,
     }
 
 
@@ -64,14 +68,17 @@ def decrypted(data: bytes, data_key: bytes, key: bytes | None) -> bytes:
     parts = parts_of(data)
     cipher = Cipher(AES(data_key), GCM(parts["nonce"], parts["tag"])).decryptor()
     cipher.authenticate_additional_data(parts["envelope"] + (b"\0" if key is None else b"\1" + key))
-    return cipher.update(parts["text"]) + cipher.finalize()
+    plain = cipher.update(parts["text"]) + cipher.finalize()
+    return zstandard.decompress(plain) if parts["codec"] else plain
 
 
-def encrypted(value: bytes, data_key: DataKey, *, key: bytes | None, name: str, topic: str, nonce: bytes) -> bytes:
-    """An encrypted value."""
+def encrypted(
+    value: bytes, data_key: DataKey, *, key: bytes | None, name: str, topic: str, nonce: bytes, codec: int = 0
+) -> bytes:
+    """An encrypted value; *value*: as *codec* left it."""
     rest = bytes([len(name)]) + name.encode() + bytes([len(topic)]) + topic.encode()
     rest += struct.pack(">H", len(data_key.wrapped)) + data_key.wrapped
-    envelope = struct.pack(">4sBBH", b"\xc3KPE", 1, 0, 8 + len(rest)) + rest
+    envelope = struct.pack(">4sBBH", b"\xc3KPE", 1, codec << 4, 8 + len(rest)) + rest
     cipher = Cipher(AES(data_key.plain), GCM(nonce)).encryptor()
     cipher.authenticate_additional_data(envelope + (b"\0" if key is None else b"\1" + key))
     return envelope + nonce + cipher.update(value) + cipher.finalize() + cipher.tag

@@ -40,7 +40,7 @@ WITH marked AS (
         WHERE r.value IS NOT NULL AND coalesce(e.replica_id, -1) < 0
     )
 ), named AS ( -- the envelope, in hex: version, part, size, key name, topic, wrapped data key (kproxy.encryption)
-    SELECT *, CASE WHEN is_marked AND substring(h, 9, 4) = '0100' AND length(h) >= 76
+    SELECT *, CASE WHEN is_marked AND substring(h, 9, 4) IN ('0100', '0140') AND length(h) >= 76
         THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
     FROM marked
 ), placed AS (

@@ -14,6 +14,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, Unpacked
 
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
 GZIP_LEVEL = 4
+FASTEST_ZSTD = 1  # level
 SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer; fewer are not another member (GZIPInputStream)
 MEMBER = b"\x1f\x8b"
 MOST_MEMBERS = 4_096  # Kafka writes one
@@ -55,7 +56,7 @@ def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limits: Lim
         return Unpacked(b"", skipped=f"no memory to decompress {len(view):,} bytes")
 
 
-def compress(codec: Codec, data: bytes, magic: int = 2) -> bytes:
+def compress(codec: Codec, data: bytes, magic: int = 2, *, zstd_level: int = 3) -> bytes:
     """Compress the records of a batch, framed as by Kafka's producer; gzip at level 4, although a producer's default is 6."""
     if codec == Codec.GZIP:
         # For text and JSON, level 4 is twice as fast as level 6, and its output 2 to 15 % larger; level 1 is twice as fast as
@@ -73,7 +74,7 @@ def compress(codec: Codec, data: bytes, magic: int = 2) -> bytes:
     if codec == Codec.ZSTD:
         import zstandard  # noqa: PLC0415
 
-        return zstandard.ZstdCompressor().compress(data)
+        return zstandard.ZstdCompressor(level=zstd_level).compress(data)
     return data
 
 

@@ -233,7 +233,12 @@ def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) 
 
 
 def change_fields(
-    batch: Batch, values: Editor | None, keys: Editor | None = None, limits: Limits = DEFAULT_LIMITS
+    batch: Batch,
+    values: Editor | None,
+    keys: Editor | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    zstd_level: int = 3,
 ) -> bytes | None:
     """Return a batch of any magic after its values and keys were edited; its own bytes if none was changed.
 
@@ -252,7 +257,9 @@ def change_fields(
         changed = replace_fields(opened, values, keys)
     except Malformed:
         return None
-    return batch.raw if changed is None else with_header_of(batch.raw, compress(Codec(batch.codec), changed))
+    if changed is None:
+        return batch.raw
+    return with_header_of(batch.raw, compress(Codec(batch.codec), changed, zstd_level=zstd_level))
 
 
 def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
