@@ -19,9 +19,9 @@ from tests.support.kafka.proxies import Proxy, cluster
 pytestmark = pytest.mark.slow
 
 
-def unsecured_token() -> str:
-    """A JWT without a signature, as these brokers take it; for five minutes."""
-    claims = {"sub": USER, "iat": time.time(), "exp": time.time() + 300}
+def unsecured_token(left_s: float = 300) -> str:
+    """A JWT without a signature, as these brokers take it, that ends in so many seconds."""
+    claims = {"sub": USER, "iat": time.time() - 600, "exp": time.time() + left_s}
     parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({"alg": "none"}, claims))
     return ".".join(part.rstrip("=") for part in parts) + "."
 

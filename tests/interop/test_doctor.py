@@ -18,6 +18,7 @@ from kproxy.doctor.examine import examine_through
 from kproxy.doctor.findings import Finding, State
 from kproxy.login.client_settings import Credentials, read_credentials
 from tests.conftest import Require
+from tests.interop.test_broker_logins import unsecured_token
 from tests.support.corpus import ROOT
 from tests.support.doctored import PATIENCE_S, config_of, findings, problems
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
@@ -194,17 +195,24 @@ def test_the_login_that_is_configured(single: Cluster, tmp_path: Path) -> None:
     """At which step it fails: the place of the password, the mechanism, the brokers' answer, no login wanted."""
     (tmp_path / "right").write_text(PASSWORD)
     (tmp_path / "wrong").write_text("canary-secret")
+    (tmp_path / "ended").write_text(unsecured_token(-300))
+    (tmp_path / "lasts").write_text(unsecured_token(7_200))
     said: dict[tuple[str, str, str], list[str]] = {}
     for listener, mechanism, file in (
         ("SASL", "SCRAM-SHA-512", "right"),
         ("SASL", "SCRAM-SHA-512", "wrong"),
         ("PLAIN", "SCRAM-SHA-512", "right"),
+        ("SASL", "OAUTHBEARER", "ended"),
+        ("SASL", "OAUTHBEARER", "lasts"),
     ):
-        login = {"mechanism": mechanism, "username": USER, "password": f"file:{tmp_path / file}"}
+        login = {"mechanism": mechanism, "password": f"file:{tmp_path / file}", "cleartext": True}
+        login |= {} if mechanism == "OAUTHBEARER" else {"username": USER}
         said[listener, mechanism, file] = problems(found_before(single, tmp_path, listener, cluster_login=login))
-    right, wrong, unwanted = said.values()
+    right, wrong, unwanted, ended, lasts = said.values()
     assert right == []
     [refused] = wrong
     assert f"the login of kproxy: the broker refuses the login of {USER} by SCRAM-SHA-512: SASL_AUTH" in refused
     assert "canary-secret" not in refused
     assert any("the brokers want none" in one for one in unwanted)
+    assert any("the token ended 5" in one for one in ended)
+    assert lasts == []
