@@ -5,7 +5,7 @@ table, which is printed at the end:
 
     python -m pytest -q -s -n 0 -m '' tests/interop/test_login_matrix.py
 
-A dash: this client cannot (the wheel of librdkafka and the program with franz-go have no GSSAPI).
+A dash: not tried, as the wheel of librdkafka and the program of tests/truth/go have no GSSAPI, and that program no certificates.
 """
 
 import json
