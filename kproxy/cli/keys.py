@@ -61,7 +61,7 @@ def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str
     settings = read_key_settings(file)
     with Sink(None, live=False) as sink:
         if actions["check"] is not None:
-            with closing(key_service(settings)) as service:
+            with closing(unbounded(settings) if dry_run else key_service(settings)) as service:
                 _say(sink, _check(service, actions["check"], dry_run))
             return
         with closing(unbounded(settings)) as managed:
@@ -96,7 +96,11 @@ def _described(facts: KeyFacts) -> str:
 
 def _check(service: KeyService, key_name: str, dry_run: bool) -> str:
     if dry_run:
-        return f"would have a data key made by {key_name}, and unwrapped"
+        facts = service.describe_key(key_name) if isinstance(service, KeyManager) else None
+        if facts is not None and facts.oldest is None:
+            raise UsageError(f"the key {key_name}: {_described(facts)}")
+        known = "" if facts is None else f" ({_described(facts)})"
+        return f"would have a data key made by {key_name}{known}, and unwrapped"
     made = service.new_data_key(key_name)
     if service.unwrap(key_name, made.wrapped) != made.plain:
         raise UsageError(f"{key_name}: the data key that was unwrapped is not the one that was made")

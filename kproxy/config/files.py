@@ -16,6 +16,7 @@ from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, Kerberos, Listen
 from kproxy.errors import UsageError
 from kproxy.options import OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
+from kproxy.secrets import is_reference
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 
@@ -284,3 +285,25 @@ def _check_options(path: str, options: object) -> Iterator[Problem]:
             yield from _check_output_path(f"{path}.{name}.path", value.path)
         elif isinstance(value, OtlpEndpoint):
             yield from _check_endpoint(f"{path}.{name}", value, [])
+        elif type(value).__name__ == "KeySettings":  # its module is imported only where a filter encrypts
+            yield from _check_keys(f"{path}.{name}", value)
+
+
+def _check_keys(path: str, settings: Any) -> Iterator[Problem]:
+    """Check the libraries and secrets of a key service, and that a key set opens. No key service is asked over a network."""
+    from kproxy.encryption.services import KeyServiceError, unbounded  # noqa: PLC0415 - as above
+    from kproxy.encryption.services.key_set import KeySet  # noqa: PLC0415
+
+    options = settings.options()
+    texts = {name: getattr(options, name) for name in options.__struct_fields__}
+    secrets = {name: one for name, one in texts.items() if isinstance(one, str) and is_reference(one)}
+    problems = [problem for name, one in secrets.items() for problem in _check_secret(f"{path}.with.{name}", one)]
+    yield from problems
+    if problems:
+        return
+    try:
+        service = unbounded(settings)
+        if isinstance(service, KeySet):
+            service.list_keys()
+    except (UsageError, KeyServiceError) as error:
+        yield f"{path}.with", str(error)

@@ -8,7 +8,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
-from kproxy.encryption.data_keys import KeyNotYet, WritingKey
+from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, WritingKey
 from kproxy.encryption.envelope import FIXED, MARKER, NONCE, SIZE_AT, TAG, Damaged, Envelope, read_envelope, split
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
@@ -20,7 +20,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
 Kind = Literal["damaged", "another topic", "key destroyed", "key refused", "key service away", "plain"]
-MOST_CIPHERS = 10_000
+MOST_CIPHERS = 10_000  # of one batch; kproxy writes a batch with one
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyServiceAway, "key service away"),
@@ -47,7 +47,7 @@ class ReadingKeys(Protocol):
 
 
 class ValueReader:
-    """Decrypts the values of a topic. Made for a few batches: it keeps the ciphers that it has used.
+    """Decrypts the values of a topic. It keeps the ciphers that it has used, those of one batch all (``begin``).
 
     Args:
         keys: the data keys.
@@ -71,14 +71,21 @@ class ValueReader:
         self.left = 0  # bytes that compressed values may still unpack to: begin sets it
         self.accepts_plain = accepts_plain
         self._ciphers: dict[bytes, Cipher] = {}
-        self.waits = False  # whether a value was returned unread, as the key service has not answered yet
+        self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
+        self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
 
     def begin(self) -> None:
-        """Begin with the values of another batch: compressed ones may unpack to as much as the records of a batch."""
+        """Begin another batch, or the same again: its compressed values may unpack to as much as the records of a batch."""
         self.left = DEFAULT_LIMITS.decompressed
+        self.waits = 0
+        if len(self._ciphers) + len(self._failed) > MOST_CIPHERS // 2:
+            self._ciphers.clear()
+            self._failed.clear()
 
     def read(self, key: bytes | None, value: bytes) -> bytes:
-        """Return the plain value; the same object if it is plain, or ``waits`` is set. Raises CannotDecrypt."""
+        """Return the plain value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt."""
+        if self.waits >= MOST_QUESTIONS:
+            return value  # what is asked for beyond that could leave the cache before it is read with
         if value[: len(MARKER)] != MARKER:
             if not self.accepts_plain:
                 raise CannotDecrypt("plain", "the value is not encrypted")
@@ -92,8 +99,10 @@ class ValueReader:
             except Damaged as error:
                 raise CannotDecrypt("damaged", f"the encrypted value is damaged: {error}") from None
             except KeyNotYet:
-                self.waits = True
-                return value
+                self.waits += 1
+        if self.waits:
+            return value
+        assert cipher is not None
         nonce_end = end + NONCE
         try:
             bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
@@ -123,6 +132,10 @@ class ValueReader:
     def _cipher(self, encoded: bytes) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
         envelope = read_envelope(encoded)
+        if encoded in self._failed:
+            raise CannotDecrypt(*self._failed[encoded])
+        if len(self._ciphers) + len(self._failed) >= MOST_CIPHERS:
+            raise Damaged(f"it takes one of more than {MOST_CIPHERS:,} data keys in one batch")
         if self._topics is not None and envelope.topic not in self._topics:
             raise CannotDecrypt("another topic", f"the value was written to the topic {envelope.topic!r}")
         name = envelope.key_name
@@ -132,9 +145,10 @@ class ValueReader:
             cipher = envelope, self._keys.for_reading(envelope).decrypt
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
-            raise CannotDecrypt(kind, f"the value takes the key {name!r}: {error}") from None
-        if len(self._ciphers) >= MOST_CIPHERS:
-            self._ciphers.clear()
+            why = kind, f"the value takes the key {name!r}: {error}"
+            if not isinstance(error, KeyServiceAway):
+                self._failed[encoded] = why
+            raise CannotDecrypt(*why) from None
         self._ciphers[encoded] = cipher
         return cipher
 
@@ -192,6 +206,5 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
 
 def _answered(changed: bytes | None, reader: ValueReader) -> bytes | None:
     if reader.waits:
-        reader.waits = False
         raise KeyNotYet
     return changed

@@ -9,7 +9,8 @@ moment later, as with schemas. The states of a data key, for writing and reading
     gone     it is not used; the service's error is raised, or KeyNotYet while it is asked
 
 A key that the service refuses or has destroyed is gone at once, old or not. After an error the service is not asked for the same
-again for PAUSE_S. At most MOST_QUESTIONS are asked at a time, and at most MOST_KEYS data keys are kept for reading.
+again for PAUSE_S while it is away, REFUSED_S if it refuses the key, and LASTING_S after any other error. At most MOST_QUESTIONS
+are asked at a time, and at most MOST_KEYS data keys are kept for reading.
 """
 
 import itertools
@@ -24,7 +25,7 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import Envelope
+from kproxy.encryption.envelope import MOST_NAME, Envelope
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -40,7 +41,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
 MOST_QUESTIONS = 8
-PAUSE_S = 1.0
+PAUSE_S, REFUSED_S, LASTING_S = 1.0, 10.0, 60.0  # rights are given sooner than a destroyed key comes back
 MOST_RECORDS = 1 << 32  # of a data key, and MOST_BYTES: bounds of the cipher, whatever the options say
 MOST_BYTES = 1 << 36
 
@@ -116,6 +117,13 @@ class Question(NamedTuple):
     wrapped: bytes = b""
 
 
+class Outage(NamedTuple):
+    """Since when the key service is away (seconds of the clock of DataKeys), and its last error."""
+
+    since: float
+    error: KeyServiceAway
+
+
 @dataclass(slots=True)
 class Held:
     """A data key, and until when it is fresh and may be used."""
@@ -132,6 +140,9 @@ class DataKeys:
         service: makes and unwraps data keys; called in threads of its own.
         limits: how long data keys are used.
         monotonic: seconds of a clock that never goes back.
+
+    Attributes:
+        outage: not None from a KeyServiceAway until the service answers again.
     """
 
     def __init__(
@@ -147,9 +158,12 @@ class DataKeys:
         self._asked: set[Question] = set()
         self._errors: OrderedDict[Question, tuple[KeyServiceError, float]] = OrderedDict()
         self._lock = threading.Lock()
+        self.outage: Outage | None = None
 
     def for_writing(self, topic: str, key_name: str) -> WritingKey:
         """Return the data key that records of a topic are encrypted with. Raises KeyNotYet, KeyServiceError."""
+        if len(key_name.encode()) > MOST_NAME:
+            raise KeyServiceError(f"the name of the key has more than {MOST_NAME} bytes: {key_name}")
         key = self._find(Question(key_name, topic))
         assert isinstance(key, WritingKey)
         return key
@@ -223,6 +237,7 @@ class DataKeys:
     def _keep(self, question: Question, kept: dict[Question, WritingKey | AESGCM]) -> None:
         now, limits = self._monotonic(), self._limits
         with self._lock:
+            self.outage = None
             self._asked.discard(question)
             self._errors.pop(question, None)
             for each, key in kept.items():
@@ -231,9 +246,13 @@ class DataKeys:
                 self._held.popitem(last=False)
 
     def _keep_error(self, question: Question, error: KeyServiceError) -> None:
+        now = self._monotonic()
+        away = error if isinstance(error, KeyServiceAway) else None
+        pause = PAUSE_S if away else REFUSED_S if isinstance(error, KeyRefused) else LASTING_S
         with self._lock:
+            self.outage = Outage(self.outage.since if self.outage else now, away) if away else None
             self._asked.discard(question)
-            self._errors[question] = error, self._monotonic() + PAUSE_S
+            self._errors[question] = error, now + pause
             self._errors.move_to_end(question)
             if len(self._errors) > MOST_KEYS:
                 self._errors.popitem(last=False)

@@ -1,8 +1,12 @@
 """Encrypted values for those who read captures: decrypted with the keys of a key service, or said which key they take.
 
-Unlike the filter, it waits for the key service in the caller's thread; a call ends within KeySettings.timeout.
+Unlike the filter, it waits for the key service in the caller's thread; a call ends within KeySettings.timeout. A service that is
+away is asked for the same again after AWAY_S.
 """
 
+import math
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.encryption.envelope import MARKER, Damaged, Envelope, read_envelope, split
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from kproxy.encryption.batches import ValueReader
 
 MOST_KEYS = 10_000
+AWAY_S = 30.0
 NO_SERVICE = "no key service was named (--keys FILE)"
 
 
@@ -30,11 +35,13 @@ class RecordKeys:
 
     Args:
         service: the key service; None: values are not decrypted, but the key that they take is known.
+        monotonic: seconds of a clock that never goes back.
     """
 
-    def __init__(self, service: KeyService | None = None) -> None:
+    def __init__(self, service: KeyService | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._service = service
-        self._known: dict[tuple[str, bytes], AESGCM | KeyServiceError] = {}
+        self._monotonic = monotonic
+        self._known: dict[tuple[str, bytes], tuple[AESGCM | KeyServiceError, float]] = {}  # and until when it is known
         self._reader: ValueReader | None = None
 
     def decrypt(self, key: bytes | None, value: bytes) -> Decrypted | None:
@@ -55,11 +62,13 @@ class RecordKeys:
         if self._service is None:
             raise KeyRefused(NO_SERVICE)
         question = envelope.key_name, envelope.wrapped
-        if question not in self._known:
+        known, until = self._known.get(question, (None, 0.0))
+        if known is None or until < self._monotonic():
             if len(self._known) >= MOST_KEYS:
                 self._known.clear()
-            self._known[question] = self._asked(self._service, envelope)
-        known = self._known[question]
+            known = self._asked(self._service, envelope)
+            until = self._monotonic() + AWAY_S if isinstance(known, KeyServiceAway) else math.inf
+            self._known[question] = known, until
         if isinstance(known, KeyServiceError):
             raise known.with_traceback(None)
         return known

@@ -7,6 +7,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
     Fetch     each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
-from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, WritingKey
+from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, WritingKey
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
 from kproxy.filters.contract import (
@@ -51,7 +52,9 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, read_batches
 from kproxy.protocol.records.editing import TooLarge
 
-MOST_LOGGED = 1_000
+MOST_LOGGED = 1_000  # kinds of events, each of a topic
+LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
+OUTAGE_S = 60.0  # between two that are logged
 MOST_KEY_NAME = 255
 AWAY = "the key service has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
@@ -189,7 +192,9 @@ class Encrypt(Filter):
     def __init__(self, options: EncryptOptions) -> None:
         self.options = options
         self._rules: dict[str, EncryptRule | None] = {}
-        self._logged: set[tuple[str, str, str]] = set()
+        self._logged: dict[tuple[str, str, str], float] = {}  # and when it may be logged again
+        self._outage: Outage | None = None  # of the key service, as it was logged
+        self._next_outage = 0.0  # when another one may be logged
         self._keys: DataKeys
 
     def on_start(self) -> None:
@@ -222,6 +227,7 @@ class Encrypt(Filter):
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
+        self._note_outage()
         if not self._have_keys(jobs) or take_long([job.partition.records for job in jobs]):
             return self._encrypt_later(request, jobs)
         for job in jobs:
@@ -293,6 +299,8 @@ class Encrypt(Filter):
             return add_refused(response, self.name)
         withheld = withhold_unknown(response.message, self.topic_names)
         readings = list(self._readings(response.message))
+        if readings:
+            self._note_outage()
         if take_long([reading.partition.records for reading in readings]):
             return self._decrypt_later(response, readings, withheld)
         for number, reading in enumerate(readings):
@@ -339,9 +347,22 @@ class Encrypt(Filter):
     def _note(self, event: str, kind: str, sentence: str, topic: str, count: int = 1) -> None:
         """Count what happened, and log the first of its kind and topic."""
         self.runtime.shared_count(self.name, event, kind).add(count)
-        if (event, kind, topic) not in self._logged and len(self._logged) < MOST_LOGGED:
-            self._logged.add((event, kind, topic))
+        now, key = self.runtime.monotonic(), (event, kind, topic)
+        if now >= self._logged.get(key, now) and (key in self._logged or len(self._logged) < MOST_LOGGED):
+            self._logged[key] = now + LOG_AGAIN_S
             self.runtime.warn(f"encrypt: {event} ({kind})", sentence)
+
+    def _note_outage(self) -> None:
+        """Log and count that the key service is away, and log that it answers again: data keys hide both for a while."""
+        now, outage, logged = self.runtime.monotonic(), self._keys.outage, self._outage
+        if logged is not None and (outage is None or outage.since != logged.since):
+            self._outage = None
+            self.runtime.warn("encrypt: the key service answers again", f"it was away for {now - logged.since:.0f} s")
+        if outage is not None and self._outage is None and now >= self._next_outage:
+            self._outage, self._next_outage = outage, now + OUTAGE_S
+            self.runtime.shared_count(self.name, "outage", "key service away").add(1)
+            goes_on = f"data keys in use go on for at most {self.options.while_away:g} s"
+            self.runtime.warn("encrypt: the key service is away", f"{outage.error}; {goes_on}")
 
     def note_value(self, error: CannotDecrypt, event: str, topic: str, partition: int) -> None:
         """Count a value that could not be decrypted, and log the first."""
@@ -358,29 +379,40 @@ class Reading:
         self._filter = filter_
         self._topic = topic
         self._rule = rule
+        self._reader = filter_.reader(topic, rule)
         self._reports: list[tuple[CannotDecrypt, str]] = []
+        self._made: list[bytes | Withheld] = []  # of the first batches
 
     def steps(self, response: Response) -> Any:
-        """Decrypt its batches, some at a time. Raises KeyNotYet, and is to be called again then."""
-        self._reports.clear()
-        reader = self._filter.reader(self._topic, self._rule)
+        """Decrypt its batches, some at a time. Raises KeyNotYet, and is to be called again then: it goes on where it was."""
+        numbers = itertools.count()
         return change_fetched(
-            self.partition.records, response.request, partial(self._decrypt, reader), lambda withheld: None
+            self.partition.records,
+            response.request,
+            lambda batch: self._batch(next(numbers), batch),
+            lambda withheld: None,
         )
 
-    def _decrypt(self, reader: ValueReader, batch: Batch) -> bytes | Withheld:
+    def _batch(self, number: int, batch: Batch) -> bytes | Withheld:
+        if number == len(self._made):
+            reports: list[tuple[CannotDecrypt, str]] = []
+            self._made.append(self._decrypted(batch, reports))
+            self._reports += reports
+        return self._made[number]
+
+    def _decrypted(self, batch: Batch, reports: list[tuple[CannotDecrypt, str]]) -> bytes | Withheld:
+        def report(error: CannotDecrypt, policy: Policy) -> None:
+            reports.append((error, "skipped" if policy == "skip" else "passed"))
+
         rule = self._rule
         try:
-            plain = decrypt_batch(batch, reader, rule.plain, rule.unreadable, self._report)
+            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report)
         except TooLarge:
             return Withheld(TOO_LARGE)
         except CannotDecrypt as error:
-            self._reports.append((error, "failed"))
+            reports.append((error, "failed"))
             return Withheld(error.kind, FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
         return Withheld(UNREADABLE) if plain is None else plain
-
-    def _report(self, error: CannotDecrypt, policy: Policy) -> None:
-        self._reports.append((error, "skipped" if policy == "skip" else "passed"))
 
     def withhold(self, error: CannotDecrypt) -> Changed:
         """Return what its client gets in place of its records."""

@@ -26,6 +26,10 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     for words in (["--rotate", "orders"], ["--destroy", "orders"], ["--check", "orders"]):
         code, out, _ = kproxy("keys", file, *words, "--dry-run")
         assert code == 0 and out.startswith("would ") and sealed.read_bytes() == before
+    assert kproxy("keys", file, "--check", "bills", "--dry-run")[::2] == (
+        1,
+        f"kproxy: there is no key bills in {sealed}\n",
+    )
     assert kproxy("keys", file, "--rotate", "orders")[:2] == (0, "added a version to the key orders\n")
     assert kproxy("keys", file, "--check", "orders")[:2] == (
         0,

@@ -21,6 +21,7 @@ from kproxy.config.structs import (
     Spill,
     Traces,
 )
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from tests.support.tls import certificates
 
 PEM = serialization.Encoding.PEM
@@ -254,3 +255,24 @@ def test_the_directory_of_the_page_is_looked_at(tmp_path: Path) -> None:
     ):
         ((path, message),) = problems(str(tmp_path / wrong))
         assert path == "page.spill.directory" and said in message
+
+
+def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
+    rule = {"topics": ["orders"], "key": "kek"}
+
+    def said(**options: str) -> list[tuple[str, str]]:
+        keys = {"use": "file", "with": {"path": str(tmp_path / "keys"), **options}}
+        use = FilterUse(use="encrypt", with_={"keys": keys, "rules": [rule]})
+        return list(check_filters(Config(clusters=[Cluster(listen=":1", bootstrap=["b:1"], filters=[use])])))
+
+    at = "clusters[0].filters[0].with.keys.with"
+    assert said(passphrase="env:KPROXY_NOT_SET") == [
+        (f"{at}.passphrase", 'the environment variable "KPROXY_NOT_SET" is not set')
+    ]
+    (tmp_path / "seal").write_bytes(bytes(range(32)))
+    by_file = {"key_file": str(tmp_path / "seal")}
+    assert said(**by_file) == [(at, f"{tmp_path}/keys: No such file or directory")]
+    KeySet(KeySetOptions(path=str(tmp_path / "keys"), **by_file)).make("kek")
+    assert said(**by_file) == []
+    (tmp_path / "seal").write_bytes(bytes(32))
+    assert said(**by_file) == [(at, f"the key file does not open {tmp_path}/keys, or the file is damaged")]

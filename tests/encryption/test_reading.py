@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kproxy.encryption.reading import AWAY_S, RecordKeys
 from kproxy.encryption.services import loading
-from kproxy.encryption.services.contract import KeyDestroyed
+from kproxy.encryption.services.contract import KeyDestroyed, KeyServiceAway
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.output.tables.records import record_columns
 from kproxy.protocol.embedded.records_field import open_records
@@ -105,3 +106,16 @@ def _rows(data: bytes, viewers: Any) -> list[dict[str, Any]]:
     rows, _ = record_columns("c", None, 1, place, read_batches(data), viewers)
     listed: list[dict[str, Any]] = rows.to_pylist()
     return listed
+
+
+def test_a_key_service_that_is_away_is_asked_again_later(service: GivenKeys) -> None:
+    clock = [0.0]
+    keys = RecordKeys(service, lambda: clock[0])
+    value = read_objects(field(service))[0].value or b""
+    service.error, calls = KeyServiceAway("it is slow"), len(service.calls)
+    for _ in range(3):
+        said = keys.decrypt(b"k", value)
+        assert said is not None and said.problem == "the value takes the key 'kek': it is slow"
+    assert len(service.calls) == calls + 1
+    service.error, clock[0] = None, AWAY_S + 1
+    assert keys.decrypt(b"k", value) == (b'{"total":7}', "kek", None)

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
+from kproxy.encryption import data_keys
 from kproxy.encryption.services import loading
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Outcome, RequestFacts, Send
+from kproxy.filters.encrypt import Encrypt
 from kproxy.filters.loading import load_filter, misplaced
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Codec, Record, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.encryption import GivenKeys, GivenService, decrypted, parts_of
+from tests.support.encryption import GivenKeys, GivenService, decrypted, encrypted, parts_of
 from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
 
 VALUES = [b"a canary", None, b""]
@@ -155,7 +157,8 @@ def test_without_the_key_nothing_is_written_and_nothing_read(
     assert errors_in(bench.produce("orders")) == {"orders": (produced, str(error))}
     partition = bench.fetch(written)
     assert (partition.error_code, partition.records) == (fetched, b"")
-    assert bench.counted() == {("refused", ErrorCode(produced).name): 1, ("failed", kind): 1}
+    outage = {("outage", "key service away"): 1} if isinstance(error, KeyServiceAway) else {}
+    assert bench.counted() == {("refused", ErrorCode(produced).name): 1, ("failed", kind): 1} | outage
     assert any("takes the key 'kek-orders'" in reason and "offset 0" in reason for _, reason in bench.runtime.warnings)
     outcome = bench.produce("bills", "orders")  # the other partition goes on
     assert isinstance(outcome, Send)
@@ -257,6 +260,45 @@ def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.Mo
     bench = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}])
     bench.service.error = KeyServiceAway("it is slow")
     assert bench.fetch(written).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_an_outage_is_logged_though_known_data_keys_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, data_key_age=60)
+    (keys,) = (one._keys for one in bench.chain.filters if isinstance(one, Encrypt))
+    bench.written()
+    bench.service.error = KeyServiceAway("it is slow")
+    for seconds in (61, 0.5, 0.25):  # it is asked once
+        bench.runtime.at += seconds
+        bench.written()
+        while not keys.outage:  # the service answers in a thread
+            time.sleep(0.001)
+    bench.service.error = None
+    bench.runtime.at += 28.25
+    bench.written()
+    while keys.outage:
+        time.sleep(0.001)
+    bench.written()
+    assert bench.counted() == {("outage", "key service away"): 1}
+    assert bench.runtime.warnings == [
+        ("encrypt: the key service is away", "it is slow; data keys in use go on for at most 3600 s"),
+        ("encrypt: the key service answers again", "it was away for 29 s"),
+    ]
+
+
+@pytest.mark.parametrize("is_skipped", [True, False])
+def test_a_response_may_take_more_data_keys_than_are_kept(monkeypatch: pytest.MonkeyPatch, is_skipped: bool) -> None:
+    """Whether they are destroyed, which is asked 8 at a time, or more than fit into the cache."""
+    monkeypatch.setattr(data_keys, "MOST_KEYS", 20)
+    bench = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}], wait=60)
+    keys = [bench.service.new_data_key("kek-orders") for _ in range(60)]
+    fields = [encrypted(b"v", key, key=b"k", name="kek-orders", topic="orders", nonce=bytes(12)) for key in keys]
+    batches = b"".join(stored([field, b"plain"]) for field in fields)
+    if is_skipped:
+        bench.service.error = KeyDestroyed("it is gone")
+    values = values_in(bench.fetch(batches).records)
+    assert values == ([b"plain"] if is_skipped else [b"v", b"plain"]) * 60
+    values = values_in(bench.fetch(stored([*fields, b"plain"])).records)  # in one batch
+    assert values == ([] if is_skipped else [b"v"] * 60) + [b"plain"]
 
 
 def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

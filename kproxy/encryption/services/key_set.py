@@ -22,6 +22,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -267,9 +268,10 @@ class KeySet:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        folder = _usable(lambda: os.open(self._path.parent, os.O_RDONLY), self._path.parent)
+        path = self._path.resolve().parent
+        folder = _usable(lambda: os.open(path, os.O_RDONLY), path)
         try:
-            _usable(lambda: fcntl.flock(folder, fcntl.LOCK_EX), self._path.parent)  # a lock file would stay behind
+            _usable(lambda: fcntl.flock(folder, fcntl.LOCK_EX), path)  # a lock file would stay behind
             yield
             os.fsync(folder)  # before what the new key encrypts is written anywhere
         finally:
@@ -324,7 +326,7 @@ class KeySet:
         try:
             passphrase = read_secret(options.passphrase)
         except SecretUnreadable as error:
-            raise KeyServiceError(str(error)) from None
+            raise KeyServiceAway(str(error)) from None
         if len(passphrase.encode()) < LEAST_PASSPHRASE:
             raise KeyServiceError(f"the passphrase of {self._path} has fewer than {LEAST_PASSPHRASE} bytes")
         return Scrypt(costs.salt, 32, costs.n, costs.r, costs.p).derive(passphrase.encode())
@@ -335,20 +337,26 @@ def _associated(seal: Seal) -> bytes:
 
 
 def _usable(step: Callable[[], T], path: Path) -> T:
-    """Return what a step that uses a file returns. Raises KeyServiceError."""
+    """Return what a step that uses a file returns. Raises KeyServiceAway, as the file may be there a moment later."""
     try:
         return step()
     except OSError as error:
-        raise KeyServiceError(f"{path}: {error.strerror}") from None
+        raise KeyServiceAway(f"{path}: {error.strerror}") from None
     except UsageError as error:
-        raise KeyServiceError(str(error)) from None
+        raise KeyServiceAway(str(error)) from None
 
 
 def _replace(path: Path, data: bytes, dry_run: bool) -> None:
+    """Write a file in one step. One that exists keeps its owner and mode; of a link, its target is written. Raises OSError."""
+    path = path.resolve()
+    before = path.stat() if path.exists() else None
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if before is not None:
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
             file.write(data)
             file.flush()
             os.fsync(descriptor)

@@ -1,6 +1,8 @@
 """Keys in a sealed file: they open with the right secret alone, outlive each step, and stay destroyed."""
 
 import json
+import os
+import stat
 import threading
 from base64 import b64decode, b64encode
 from hashlib import scrypt
@@ -152,3 +154,30 @@ def test_a_service_that_breaks_its_contract(
     with pytest.raises(KeyServiceAway, match="16 earlier calls"):
         bounded.unwrap("orders", wrapped)
     end.set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_change_keeps_the_owner_the_mode_and_the_link(service: KeySet, tmp_path: Path) -> None:
+    sealed, link = tmp_path / "keys", tmp_path / "links" / "keys"
+    os.chown(sealed, 1234, 4321)
+    sealed.chmod(0o640)
+    link.parent.mkdir()
+    link.symlink_to(sealed)
+    by_link = KeySet(KeySetOptions(path=str(link), key_file=str(tmp_path / "seal")))
+    by_link.rotate("orders")
+    assert link.is_symlink()
+    status = sealed.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 4321, 0o640)
+    assert service.describe_key("orders").versions == 2
+
+
+def test_a_file_that_is_away_for_a_moment_is_tried_again(service: KeySet, tmp_path: Path) -> None:
+    """Kubernetes replaces mounted files; producers must not lose records meanwhile."""
+    for name in ("keys", "seal"):
+        service.close()
+        file = tmp_path / name
+        file.rename(tmp_path / "away")
+        with pytest.raises(KeyServiceAway, match=name):
+            service.new_data_key("orders")
+        (tmp_path / "away").rename(file)
+        assert service.new_data_key("orders")
