@@ -23,6 +23,7 @@
     encrypt.py              built in: encrypts values on their way to brokers, and decrypts them for those that fetch them
     mask.py                 built in: hides fields of records from those that fetch them
     validate.py             built in: refuses, marks or reports records that their schemas do not describe
+    dead_letters.py         DeadLetters: copies of refused records, written to another topic in the same Produce request
     json_masks.pyx          hides the values at some paths in JSON
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
     bounded_set.py          one process's part of a set that the filters of a cluster share in all workers

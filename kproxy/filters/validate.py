@@ -2,9 +2,11 @@
 
 Produce requests are held; so are their responses, if some partitions were refused. The ids that records begin with are collected
 without objects for the records; a batch is taken apart only if a payload has to be read or something is wrong.
+
+Copies of refused records go to a dead-letter topic in the same request: see dead_letters.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -24,6 +26,7 @@ from kproxy.filters.contract import (
     Response,
     Verdict,
 )
+from kproxy.filters.dead_letters import DeadLetters
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
@@ -43,6 +46,9 @@ MOST_IDS = 100  # of a batch that is not taken apart
 MOST_ERRORS = 100  # records that a response names
 MOST_LOGGED = 1_000
 LONGEST = 200  # characters of a problem
+EVENTS = {"reject": "rejected", "dead_letter": "rejected", "mark": "marked", "report": "reported"}
+DEAD_LETTER_APIS = (ApiKey.PRODUCE, ApiKey.METADATA)
+REFUSED = ("reject", "dead_letter")
 
 Depth = Literal["id", "payload"]
 
@@ -73,12 +79,19 @@ class ValidateRule(Options, frozen=True):
         text("Keys and values that name no schema, of topics without a schema of their own."),
     ] = "invalid"
     then: Annotated[
-        Literal["reject", "mark", "report"],
+        Literal["reject", "dead_letter", "mark", "report"],
         text(
-            "What becomes of a batch with an invalid record. reject: INVALID_RECORD for its partition. mark: its invalid "
-            "records get a header. report: nothing; it is counted and logged only."
+            "What becomes of a batch with an invalid record. reject: INVALID_RECORD for its partition. dead_letter: the same, "
+            "and copies of its invalid records go to dead_letter_topic. mark: its invalid records get a header. report: nothing; "
+            "it is counted and logged only."
         ),
     ] = "reject"
+    dead_letter_topic: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=249)],
+        text(
+            "The topic of dead letters; {topic} is replaced. It has to exist, and clients need the right to write to it."
+        ),
+    ] = "{topic}-dead-letters"
     away: Annotated[
         Literal["pass", "invalid"],
         text("What records are whose schema cannot be had, as no registry has answered within wait."),
@@ -95,7 +108,7 @@ class ValidateOptions(Options, frozen=True):
     wait: Annotated[Seconds, text("How long a request waits for schemas that have to be asked for.")] = 2.0
     header: Annotated[
         Annotated[str, Meta(min_length=1, max_length=255)],
-        text("The header of marked records; its value is the problem."),
+        text("The header of marked records and dead letters; its value is the problem."),
     ] = "kproxy-invalid"
 
 
@@ -131,6 +144,11 @@ class Validate(Filter):
     response has said yet is refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata. A producer that waits
     for no response (acks=0) hears nothing.
 
+    Dead letters keep key, value, headers and time of the record, and get headers: the problem, and its topic and partition. They
+    travel in the request itself, so only to partitions that the same broker leads, which kproxy learns from Metadata: it adds
+    the dead-letter topic to what clients ask about their topics, and takes it out of the response. Where no such partition is
+    known, for Produce before version 3, and if the broker refuses a copy, the record is refused without one; that is counted.
+
     Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
     are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
     What was found is counted at /metrics and /filters of the admin port, by kind; the first of each kind, topic and client is
@@ -138,7 +156,9 @@ class Validate(Filter):
     """
 
     name = "validate"
-    requests = responses = answers = (ApiKey.PRODUCE,)
+    requests: Collection[int] = (ApiKey.PRODUCE,)
+    responses: Collection[int] = (ApiKey.PRODUCE,)
+    answers: Collection[int] = (ApiKey.PRODUCE,)
     names_topics = True
     reads_values = True
     required = True
@@ -149,9 +169,12 @@ class Validate(Filter):
         self.options = options
         self._rules: dict[str, ValidateRule | None] = {}
         # For a topic id that is not known yet; None: no rule refuses anything
-        self._strictest = next((rule for rule in options.rules if rule.then == "reject"), None)
+        self._strictest = next((rule for rule in options.rules if rule.then in REFUSED), None)
         self._logged: set[tuple[str, str, str | None]] = set()
         self._schemas = Schemas()
+        self._dead_letters = DeadLetters(self.name, options.header)
+        if any(rule.then == "dead_letter" for rule in options.rules):
+            self.requests = self.responses = self.answers = DEAD_LETTER_APIS
 
     def on_start(self) -> None:
         """Open the sources of schemas. Raises UsageError if there are none."""
@@ -163,10 +186,12 @@ class Validate(Filter):
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
         """Return whether it is a request, or a response to which refused partitions are added."""
-        return direction == Direction.REQUEST or self.name in request.kept
+        return direction == Direction.REQUEST or request.api_key == ApiKey.METADATA or self.name in request.kept
 
     def on_request(self, request: Request) -> Verdict | Any:
-        """Look at the records of the topics that have rules."""
+        """Look at the records of the topics that have rules, and ask about their dead-letter topics."""
+        if request.api_key == ApiKey.METADATA:
+            return self._dead_letters.ask(request, self._dead_letter_topic, self.topic_names)
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
@@ -195,6 +220,9 @@ class Validate(Filter):
 
     def on_response(self, response: Response) -> Verdict:
         """Add the partitions that were refused to the broker's response."""
+        if response.request.api_key == ApiKey.METADATA:
+            return self._dead_letters.learn(response, self.runtime)
+        self._dead_letters.take_out(response, self.runtime)
         return add_refused(response, self.name)
 
     def _jobs(self, message: Any) -> Iterator[Job]:
@@ -207,6 +235,11 @@ class Validate(Filter):
                 if partition.records:
                     error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.INVALID_RECORD
                     yield Job(topic, partition, name or "", rule, {}, error)
+
+    def _dead_letter_topic(self, topic: str) -> str | None:
+        """Return where copies of invalid records of a topic go; None: there are none."""
+        rule = self._rule_of(topic)
+        return rule.dead_letter_topic.replace("{topic}", topic) if rule and rule.then == "dead_letter" else None
 
     def _rule_of(self, topic: str) -> ValidateRule | None:
         if topic not in self._rules:
@@ -247,11 +280,14 @@ class Validate(Filter):
                 refused.append(RefusedPartition(job.topic, job.partition, job.error))
             elif job.problems:
                 for kind in {problem.kind for problem in job.problems.values()}:
-                    self._note(
-                        request, job, {"reject": "rejected", "mark": "marked"}.get(job.rule.then, "reported"), kind
-                    )
-                if job.rule.then == "reject":
+                    self._note(request, job, EVENTS[job.rule.then], kind)
+                if job.rule.then in REFUSED:
                     refused.append(_refused(job))
+                if (dead_letter_topic := self._dead_letter_topic(job.name)) is not None:
+                    sentences = {number: problem.sentence for number, problem in job.problems.items()}
+                    place = job.name, job.partition.index
+                    letters = self._dead_letters.letters(job.partition.records, sentences, *place)
+                    self._dead_letters.put(request, dead_letter_topic, letters, self.runtime)
                 elif job.rule.then == "mark":
                     marked |= self._mark(job)
         if not refused:

@@ -249,3 +249,60 @@ def test_an_id_registered_under_several_subjects() -> None:
     bench.runtime.given_schemas.sources[1].add(Schema(json.dumps(ORDER), id=number, subject="returns-value"))  # type: ignore[attr-defined]
     assert isinstance(bench.produce(("returns", [value])), Send)
     assert isinstance(bench.produce(("orders", [value])), Send)
+
+
+def metadata(bench: Bench, *topics: str, leader: int = 0) -> tuple[list[str], list[str]]:
+    """Ask about topics through the filter; return which the broker was asked about, and which the client sees."""
+    asked = make(
+        "MetadataRequest", topics=[part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
+    )
+    outcome = settled(bench.chain.on_request(bench.at, request_frame("MetadataRequest", 9, asked)))
+    assert isinstance(outcome, Send) and outcome.request is not None
+    sent: Any = message("MetadataRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    names = [topic.name for topic in sent.topics]
+    host, port = bench.at.broker.split(":")
+    brokers = [part("MetadataResponse", "MetadataResponseBroker", node_id=0, host=host, port=int(port))]
+    kind = "MetadataResponsePartition"
+    of_topic = [part("MetadataResponse", kind, partition_index=at, leader_id=leader if at == 3 else 8) for at in (1, 3)]
+    known = [part("MetadataResponse", "MetadataResponseTopic", name=name, partitions=of_topic) for name in names]
+    body = message("MetadataResponse").encode(9, make("MetadataResponse", brokers=brokers, topics=known))
+    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(3, 9, body)))
+    seen: Any = message("MetadataResponse").decode(9, answered.frame, 9)  # type: ignore[union-attr]
+    return names, [topic.name for topic in seen.topics]
+
+
+@pytest.mark.parametrize("error", [0, ErrorCode.MESSAGE_TOO_LARGE])
+def test_copies_of_refused_records_go_to_the_dead_letter_topic(error: int) -> None:
+    bench = Bench(then="dead_letter", topics=["orders"])
+    assert metadata(bench, "orders", "bills") == (["orders", "bills", "orders-dead-letters"], ["orders", "bills"])
+    valid, bill = bench.write("orders", {"country": "DE"}), bench.write("bills", {"total": 7})
+    outcome = bench.produce(("orders", [valid, b"{}"]), ("bills", [bill]), headers=[("own", b"x")], key=b"k")
+    assert isinstance(outcome, Send) and outcome.request is not None
+    sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    assert [topic.name for topic in sent.topic_data] == ["bills", "orders-dead-letters"]
+    (copies,) = sent.topic_data[1].partition_data
+    assert copies.index == 3  # the partition that this broker leads
+    ((letter,),) = (batch.records for batch in read_records(copies.records))
+    assert (letter.key, letter.value, letter.timestamp) == (b"k", b"{}", 1)
+    said = {"kproxy-invalid": b"value: it names no schema", "kproxy-invalid-topic": b"orders"}
+    assert dict(letter.headers) == {"own": b"x", **said, "kproxy-invalid-partition": b"0"}
+    done = [part("ProduceResponse", "PartitionProduceResponse", index=0)]
+    refused = [part("ProduceResponse", "PartitionProduceResponse", index=3, error_code=error)]
+    topics = [
+        part("ProduceResponse", "TopicProduceResponse", name=name, partition_responses=rows)
+        for name, rows in (("bills", done), ("orders-dead-letters", refused))
+    ]
+    body = message("ProduceResponse").encode(9, make("ProduceResponse", responses=topics))
+    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, 9, body)))
+    assert {name: row[:2] for name, row in response_in(answered).items()} == {
+        "bills": (0, []),
+        "orders": (ErrorCode.INVALID_RECORD, [1]),
+    }
+    assert bench.counted()["dead letters", "refused by the broker" if error else "written"] == 1
+
+
+def test_without_a_partition_for_dead_letters_records_are_refused_alone() -> None:
+    bench = Bench(then="dead_letter", topics=["orders"])
+    metadata(bench, "orders", leader=8)  # another broker's
+    assert isinstance(bench.produce(("orders", [b"{}"])), Answer)
+    assert bench.counted()["dead letters", "not written"] == 1
