@@ -1,10 +1,12 @@
 """kproxy schemas, and decode with schemas: from the traffic, a folder and a file; wrong usage."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from kproxy.protocol.records import Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
@@ -251,3 +253,42 @@ def test_a_poison_record_in_a_report(kproxy: Kproxy, tmp_path: Path, orders: Pat
     ]
     status, _, err = kproxy("report", "-q", "--schemas", tmp_path, orders)
     assert (status, err) == (2, "kproxy: --registry, --schemas, --schema and --keys are for records: add --records\n")
+
+
+CANARY = "Qx7canary"
+
+
+@pytest.mark.slow
+def test_no_output_has_contents_of_records_without_records(kproxy: Kproxy, tmp_path: Path) -> None:
+    text = CANARY.encode()
+    described = WRITTEN[:6] + bytes((2 * len(text),)) + text  # {"id": 2, "c": CANARY}
+    values = described, b"\0\0\0\0\7\xff" + text, b"\0\0\0\0\x09" + text, b'{"%b": "%b"}' % (text, text), text
+    stored = produced("_schemas", json.dumps(STORED).encode())
+    path = capture(tmp_path / "a.pcap", stored, produced("orders", *values, key=text, headers=[("own", text)]))
+    (tmp_path / "saved").mkdir()
+    shown = ""
+    for words in (
+        ["decode", path],
+        ["decode", "-v", path],
+        ["decode", "--format", "jsonl", path],
+        ["decode", "--format", "parquet", "-o", tmp_path / "tables", path],
+        ["report", path],
+        ["report", "--format", "json", path],
+        ["report", "--format", "html", "-o", tmp_path / "report.html", path],
+        ["sql", "--format", "json", path, "FROM exchanges"],
+        ["sql", "--format", "json", path, "FROM record_batches"],
+        ["schemas", path],
+        ["schemas", "--format", "json", "--save", tmp_path / "saved", path],
+    ):
+        status, out, err = kproxy(*words)
+        assert status in (0, 4), words
+        shown += out + err
+    tables = [row for file in (tmp_path / "tables").rglob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+    shown += str(tables) + (tmp_path / "report.html").read_text()
+    shown += "".join(file.read_text() for file in (tmp_path / "saved").iterdir())
+    shown += str([batch.to_pylist() for _, batch in FileRows(str(path), "x", Options(bodies=True)).read()])
+    assert len(tables) > 3
+    assert "orders" in shown
+    assert CANARY not in shown and text.hex() not in shown and base64.b64encode(text).decode()[:8] not in shown
+    for words in (["decode", "-v", "--records", path], ["decode", "--records", "--format", "jsonl", path]):
+        assert kproxy(*words)[1].count(CANARY) >= 4  # the search finds what is there
