@@ -11,6 +11,7 @@ from typing import Any
 
 from kproxy.errors import UsageError
 from kproxy.schemas.formats import MOST_TEXT, SchemaType
+from kproxy.schemas.framings import GlobalId
 from kproxy.schemas.store import MOST_SCHEMAS, Collection, Schema, schema_of
 
 SUFFIXES = {".avsc": SchemaType.AVRO, ".proto": SchemaType.PROTOBUF, ".json": SchemaType.JSON}
@@ -55,13 +56,15 @@ def save(schemas: Iterable[Schema], folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for number, schema in enumerate(dict.fromkeys(schemas), 1):
             # an id that is a text may come from a record, and lead out of the folder
-            stem = schema.id if isinstance(schema.id, int) else f"schema-{number}"
+            is_global = isinstance(schema.id, GlobalId)
+            stem = schema.id if isinstance(schema.id, int) and not is_global else f"schema-{number}"
             name = f"{stem}{suffixes.get(schema.type, '.txt')}"
             (folder / name).write_text(schema.text, encoding="utf-8")
             references = [
                 {"name": one.name, "subject": one.subject, "version": one.version} for one in schema.references
             ]
-            known = {"id": schema.id, "subject": schema.subject, "version": schema.version}
+            known: dict[str, Any] = {"id": schema.id, "subject": schema.subject, "version": schema.version}
+            known |= {"isGlobalId": True} if is_global else {}
             rows.append({"file": name, "schemaType": schema.type, **known, "references": references})
         (folder / INDEX).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     except OSError as error:

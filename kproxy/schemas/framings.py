@@ -3,7 +3,8 @@
     confluent    0x00 and the id, INT32; with Protobuf the message's indexes follow. Since 2025 also 0x01 and a GUID; either may
                  stand in the header __key_schema_id or __value_schema_id in place of the payload (Confluent's wire format)
     apicurio     0x00 and a global id, INT64 (Apicurio's serializers before 3); an INT32 cannot be told from Confluent's,
-                 and need not be. Or the headers apicurio.value.globalId, apicurio.value.contentId (INT64)
+                 and need not be. Or the headers apicurio.value.globalId, apicurio.value.contentId (INT64). A global id is that of
+                 a version of a subject, a content id that of its text, which several may share; Confluent's API has the latter
     glue         0x03, 0x00 or 0x05 (zlib), a UUID (AWS Glue's serializers)
     avro         0xC3 0x01 and the fingerprint, CRC-64-AVRO (Avro's single-object encoding)
     cloudevents  the header ce_dataschema: the URL of the schema in a registry, .../ids/12 (CloudEvents in binary mode); an event
@@ -28,10 +29,20 @@ CONFLUENT, APICURIO, GLUE = 5, 9, 18  # sizes of their headers
 GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
-OF_EVENT = re.compile(rb"/(?:ids|globalIds|contentIds)/(\d{1,18})/?$")  # at the end of a URL
+OF_EVENT = re.compile(rb"/(?:ids|(globalIds)|contentIds)/(\d{1,18})/?$")  # at the end of a URL
 MARKS = (b"\0", b"\3", SINGLE_OBJECT[:1])  # the first byte of framed data, where no header names the schema
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+
+class GlobalId(int):
+    """An id of Apicurio that is not a content id: equal to another global id of its number, and to nothing else."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalId) and int(self) == int(other)
+
+    def __hash__(self) -> int:
+        return hash((GlobalId, int(self)))
 
 
 class Framing(StrEnum):
@@ -89,7 +100,7 @@ def _numbered(data: bytes) -> Framed | None:
     if number > 0:
         return Framed(Framing.CONFLUENT, number, data[CONFLUENT:], has_indexes=True)
     if number == 0 and len(data) >= APICURIO and (wide := int.from_bytes(data[1:APICURIO], "big")) > 0:
-        return Framed(Framing.APICURIO, wide, data[APICURIO:])
+        return Framed(Framing.APICURIO, GlobalId(wide), data[APICURIO:])
     return None
 
 
@@ -135,11 +146,12 @@ def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
                 guid = str(UUID(bytes=value[1:GUID_SIZE]))
                 return Framed(Framing.CONFLUENT, guid, value[GUID_SIZE:] + data, len(value) > GUID_SIZE, name)
         if name in (f"apicurio.{part}.globalId", f"apicurio.{part}.contentId") and len(value) == 8:
-            return Framed(Framing.APICURIO, int.from_bytes(value, "big"), data, header=name)
+            number = int.from_bytes(value, "big")
+            return Framed(Framing.APICURIO, GlobalId(number) if "global" in name else number, data, header=name)
         if name.lower() == "content-type" and part == "value" and value.startswith(b"avro/binary+"):
             return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data, header=name)
         if name == "ce_dataschema" and part == "value" and data[:1] != b"\0" and (match := OF_EVENT.search(value)):
-            return Framed(Framing.CLOUDEVENTS, int(match[1]), data, header=name)
+            return Framed(Framing.CLOUDEVENTS, GlobalId(match[2]) if match[1] else int(match[2]), data, header=name)
     return None
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from kproxy.errors import UsageError
 from kproxy.schemas.formats import MOST_TEXT, require
+from kproxy.schemas.framings import GlobalId
 from kproxy.schemas.settings import WAIT_S, RegistryOptions
 from kproxy.schemas.store import MOST_MISSING, MOST_SCHEMAS, MOST_SUBJECTS, Id, Schema, schema_of
 
@@ -28,6 +29,7 @@ FAULTS_ALLOWED, PAUSE_S = 3, 30.0
 # In the environment, as Confluent's own tools take them
 USER_INFO, TOKEN = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO", "SCHEMA_REGISTRY_BEARER_AUTH_TOKEN"  # USER:PASSWORD; a token
 MOST_SECRET = 65_536
+CONFLUENT_API, OWN_API = "/apis/ccompat/", "/apis/registry/v2"  # of Apicurio: the latter has global ids
 NOT_FOUND = 404
 LATE = "has not answered yet"
 
@@ -80,6 +82,8 @@ class Registry:
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
         if not self.serves(topic):
             return None
+        if isinstance(schema_id, GlobalId) and CONFLUENT_API in self.name:
+            return self._look_up((OWN_API, "ids", "globalIds", str(schema_id)), schema_id)
         path = ("schemas", "ids", str(schema_id)) if isinstance(schema_id, int) else ("schemas", "guids", schema_id)
         return self._look_up(path, schema_id)
 
@@ -135,6 +139,8 @@ class Registry:
 
     def _schema(self, path: Resource, schema_id: Id | None) -> Schema | None:
         """Ask for a schema, and for its name if the answer has none. Raises what ``_ask`` handles."""
+        if path[0] == OWN_API:
+            return self._of_global_id(path, schema_id)
         fields = self._get(path)
         if fields is None:
             return None
@@ -143,6 +149,19 @@ class Registry:
         known = {} if schema_id is None else {"id": schema_id}
         subjects = tuple(named.pop("subjects", ()))
         return schema_of({**fields, **named}, source=self.name, subjects=subjects, **known)
+
+    def _of_global_id(self, path: Resource, schema_id: Id | None) -> Schema | None:
+        """Ask Apicurio's own API, which answers with the text, and elsewhere with type, name and references."""
+        if (text := self._read(path)) is None:
+            return None
+        found = self._get((OWN_API, "search", f"artifacts?globalId={schema_id}"))["artifacts"]
+        references = [
+            {"name": one["name"], "subject": one["artifactId"], "version": one["version"]}
+            for one in self._get((*path, "references")) or ()
+        ]
+        known = {"schemaType": found[0]["type"], "subject": found[0]["id"]} if found else {}
+        fields = {"schema": text.decode(), "references": references, **known}
+        return schema_of(fields, source=self.name, id=schema_id)
 
     def _named(self, path: Resource) -> dict[str, Any]:
         """Return the subject and version of an id, of several the first, and all its subjects."""
@@ -155,17 +174,25 @@ class Registry:
 
     def _get(self, path: Resource) -> Any:
         """Return the JSON of a resource; None if there is none. Raises HTTPError, ValueError."""
-        url = "/".join((self.name, *(quote(part, safe="") for part in path)))
+        data = self._read(path)
+        return None if data is None else json.loads(data)
+
+    def _read(self, path: Resource) -> bytes | None:
+        """Return the bytes of a resource; None if there is none. Raises HTTPError, ValueError."""
+        if path[0] == OWN_API:
+            url = "/".join((self.name.partition(CONFLUENT_API)[0] + OWN_API, *path[1:]))
+        else:
+            url = "/".join((self.name, *(quote(part, safe="") for part in path)))
         answer = self._http.request("GET", url, preload_content=False, redirect=False)
         try:
             if answer.status == NOT_FOUND:
                 return None
             if answer.status != 200:
                 raise ValueError(f"HTTP status {answer.status}")
-            data = answer.read(MOST_ANSWER + 1)
+            data: bytes = answer.read(MOST_ANSWER + 1)
             if len(data) > MOST_ANSWER:
                 raise ValueError(f"an answer of more than {MOST_ANSWER:,} bytes")
-            return json.loads(data)
+            return data
         finally:
             answer.close()
 

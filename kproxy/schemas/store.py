@@ -11,7 +11,7 @@ from kproxy.encryption.reading import RecordKeys
 from kproxy.errors import KproxyError
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, Substitutes, compile_schema
-from kproxy.schemas.framings import Framed, Headers, find_framing, message_indexes, reframed
+from kproxy.schemas.framings import Framed, GlobalId, Headers, find_framing, message_indexes, reframed
 
 MOST_SCHEMAS = 10_000
 SCHEMAS_S = 2.0  # so long a filter keeps a message waiting for schemas that have to be asked for
@@ -109,6 +109,8 @@ def schema_of(fields: Mapping[str, Any], **known: Any) -> Schema:
         isinstance(subject, str | None) and isinstance(version, int | None) and isinstance(schema_id, int | str | None)
     ):
         raise ValueError("a subject, version or id of another type")
+    if isinstance(schema_id, int) and fields.get("isGlobalId"):
+        schema_id = GlobalId(schema_id)
     own = {"subject": subject, "version": version, "id": schema_id} | known
     return Schema(str(fields["schema"]), str(fields.get("schemaType") or SchemaType.AVRO), references=references, **own)
 
@@ -136,7 +138,9 @@ class Collection:
         return True
 
     def by_id(self, schema_id: Id, topic: str | None) -> Schema | None:
-        return self.ids.get(schema_id)
+        """Return the schema with an id. A file that is named by a number is also that of the global id."""
+        found = self.ids.get(schema_id)
+        return self.ids.get(int(schema_id)) if found is None and isinstance(schema_id, GlobalId) else found
 
     def by_subject(self, subject: str, version: int | None = None) -> Schema | None:
         """Return a version of a subject, the newest for None."""

@@ -127,9 +127,9 @@ class SchemaViewer:
 
 
 def _id_of(located: Located) -> Id | None:
-    if located.framed is not None:
-        return located.framed.id
-    return None if located.schema is None else located.schema.id
+    holder = located.schema if located.framed is None else located.framed
+    known = None if holder is None else holder.id
+    return int(known) if isinstance(known, int) else known  # a global id is shown as a number
 
 
 def _undescribed(payload: bytes, content: Content) -> dict[str, Any]:

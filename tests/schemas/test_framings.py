@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from kproxy.protocol.embedded import Content
-from kproxy.schemas.framings import Framed, Framing, find_framing, message_indexes
+from kproxy.schemas.framings import Framed, Framing, GlobalId, find_framing, message_indexes
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import UNKNOWN, make_viewers
 
@@ -18,7 +18,7 @@ GUID = UUID("0f8fad5b-d9cb-469f-a165-70867728950e")
     [
         (b"\0\0\0\0\x0cabc", Framed(Framing.CONFLUENT, 12, b"abc", has_indexes=True)),
         (b"\0" + (2**40).to_bytes(8, "big") + b"abc", Framed(Framing.CONFLUENT, 256, b"\0\0\0\0abc", has_indexes=True)),
-        (b"\0" + (7).to_bytes(8, "big") + b"abc", Framed(Framing.APICURIO, 7, b"abc")),
+        (b"\0" + (7).to_bytes(8, "big") + b"abc", Framed(Framing.APICURIO, GlobalId(7), b"abc")),
         (b"\3\0" + GUID.bytes + b"abc", Framed(Framing.GLUE, str(GUID), b"abc")),
         (b"\3\5" + GUID.bytes + zlib.compress(b"abc"), Framed(Framing.GLUE, str(GUID), b"abc")),
         (b"\xc3\x01" + bytes(range(8)) + b"abc", Framed(Framing.AVRO, "0001020304050607", b"abc")),
@@ -44,7 +44,8 @@ def test_in_the_payload(data: bytes, framed: Framed | None) -> None:
             Framed(Framing.CONFLUENT, str(GUID), b"\0abc", has_indexes=True),
         ),
         ("__value_schema_id", b"\0\0\0\0\5", Framed(Framing.CONFLUENT, 5, b"abc")),
-        ("apicurio.value.globalId", (9).to_bytes(8, "big"), Framed(Framing.APICURIO, 9, b"abc")),
+        ("apicurio.value.globalId", (9).to_bytes(8, "big"), Framed(Framing.APICURIO, GlobalId(9), b"abc")),
+        ("apicurio.value.contentId", (9).to_bytes(8, "big"), Framed(Framing.APICURIO, 9, b"abc")),
         ("content-type", b"avro/binary+0123abcd", Framed(Framing.AZURE, "0123abcd", b"abc")),
         ("__key_schema_id", b"\0\0\0\0\5", None),  # of the key, not of the value
         ("__value_schema_id", b"\2", None),

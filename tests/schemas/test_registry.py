@@ -17,16 +17,22 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kproxy.protocol.embedded import Content
+from kproxy.schemas.framings import find_framing
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers
 from tests.conftest import Require
 from tests.schemas.test_confluent import ORDER, as_json, order
-from tests.support.kafka.jars import folder_of
+from tests.support.kafka.jars import fetch, folder_of
 from tests.support.kafka.processes import eventually, spawn, stop
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 RELEASE = "2.6.13.Final"
+WRITERS = (
+    ("io.apicurio", "apicurio-registry-serdes-avro-serde", RELEASE),
+    ("software.amazon.glue", "schema-registry-serde", "1.1.25"),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{RELEASE}:tar.gz:all"
 
 
@@ -91,3 +97,34 @@ def test_with_references(address: str, registry: SchemaRegistryClient) -> None:
     view = make_viewers(SchemaSources.of_options((address,), (), ()).open()).view(data, Content("bills"))
     assert view is not None
     assert view["schema"]["value"] == {"total": {"units": 7}}
+
+
+def test_what_serializers_of_java_wrote(address: str) -> None:
+    """Apicurio's with global and content ids, in headers and framed as Confluent does; the framing of AWS Glue's.
+
+    Both topics have the same schema: one content id, but two global ids.
+    """
+    kept = folder_of(f"serializers-{RELEASE}")
+    if not kept.is_dir():
+        fetch(kept, WRITERS)
+    fields = [("id", "long"), ("country", ["null", "string"]), ("total", "double")]
+    schema = {"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    source, own = Path(__file__).with_name("Writers.java"), address.replace("/apis/ccompat/v7", "/apis/registry/v2")
+    words = ["java", "-cp", f"{kept}/*", os.fspath(source), own, "50", json.dumps(schema)]
+    run = subprocess.run(words, capture_output=True, check=True, timeout=120, encoding="utf-8")
+    viewers = make_viewers(SchemaSources.of_options((address,), (), ()).open())
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    for form, topic, data, named, expected in rows:
+        if form == "glue":
+            framed = find_framing(bytes.fromhex(data))
+            assert framed is not None
+            assert (framed.framing, framed.id, framed.payload.hex()) == ("glue", named, expected)
+            continue
+        headers = [(name, bytes.fromhex(value)) for name, _, value in (one.partition("=") for one in named.split(";"))]
+        view = viewers.view(bytes.fromhex(data), Content(topic, "value", headers if named else ()))
+        assert view is not None
+        assert view["schema"].get("value") == json.loads(expected), (form, view)
+        assert view["schema"]["framing"] == ("confluent" if form == "confluent" else "apicurio")
+        if form in ("globalId", "headers"):  # which say whose schema it is
+            assert view["schema"]["subject"] == f"{topic}-value"
+    assert len(rows) == 500
