@@ -9,7 +9,18 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, WritingKey
-from kproxy.encryption.envelope import FIXED, MARKER, NONCE, SIZE_AT, TAG, Damaged, Envelope, read_envelope, split
+from kproxy.encryption.envelope import (
+    FIXED,
+    MARKER,
+    NONCE,
+    SIZE_AT,
+    TAG,
+    Damaged,
+    Envelope,
+    has_lost_marker,
+    read_envelope,
+    split,
+)
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
@@ -82,11 +93,17 @@ class ValueReader:
             self._ciphers.clear()
             self._failed.clear()
 
+    def may_be_in(self, raw: bytes) -> bool:
+        """Return whether there may be encrypted values in these bytes: a marker, or the name of a topic as in an envelope."""
+        return MARKER in raw or any(name.encode() in raw for name in self._topics or ())
+
     def read(self, key: bytes | None, value: bytes) -> bytes:
         """Return the plain value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt."""
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
         if value[: len(MARKER)] != MARKER:
+            if value[4:5] == b"\1" and has_lost_marker(value):
+                raise CannotDecrypt("damaged", "the encrypted value is damaged: its marker was changed")
             if not self.accepts_plain:
                 raise CannotDecrypt("plain", "the value is not encrypted")
             return value
@@ -176,7 +193,7 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
 
     Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
     """
-    if reader.accepts_plain and batch.codec == Codec.NONE and MARKER not in batch.raw:
+    if reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
         return batch.raw if batch.crc_valid else None
     reader.begin()
     try:

@@ -51,6 +51,18 @@ def split(data: bytes) -> bytes | None:
     return data[:size]
 
 
+def has_lost_marker(data: bytes) -> bool:
+    """Return whether a field that begins with another marker is an envelope in all else: it has names and fitting sizes."""
+    size = int.from_bytes(data[SIZE_AT:FIXED], "big")
+    if not FIXED < size <= len(data) - NONCE - TAG:
+        return False
+    try:
+        envelope = read_envelope(data[:size])
+    except (Damaged, IndexError):
+        return False
+    return bool(envelope.key_name and envelope.topic and envelope.wrapped)
+
+
 def read_envelope(encoded: bytes) -> Envelope:
     """Return what an envelope says. Raises Damaged."""
     if encoded[4] != VERSION:

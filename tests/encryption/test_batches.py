@@ -200,3 +200,21 @@ def test_no_nonce_is_used_twice_by_workers_and_restarts() -> None:
     copies = [WritingKey("kek", "orders", DataKey(bytes(32), b"w")) for _ in range(2)]  # memory of a process, copied
     nonces = {parts_of(copy.sealing(1, 1)(None, b"v"))["nonce"] for copy in copies}
     assert len(nonces) == 2
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_changed_marker_is_no_plain_value(codec: Codec) -> None:
+    """All that a marker says is also said by what follows it."""
+    service = GivenKeys()
+    about: Any = {"name": "kek", "topic": "orders", "nonce": bytes(12)}
+    whole = encrypted(b"a canary", service.new_data_key("kek"), key=b"k", **about)
+    for bit in range(32):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        data = field([Record(offset=5, timestamp=1, key=b"k", value=bytes(changed))], codec=codec)
+        with pytest.raises(CannotDecrypt, match="its marker was changed") as error:
+            opened(data, reading(service))
+        assert error.value.offset == 5
+    plain = [b"\0\0\0\1\1\0" + bytes(60), b"\0\0\0\1\1\0\0\x0e\1k\1t\0\0" + bytes(28), b"\6orders", whole[4:]]
+    read, reports = opened(field([Record(offset=at, value=value) for at, value in enumerate(plain)]), reading(service))
+    assert ([record.value for record in read.records], reports) == (plain, [])
