@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
-from kproxy.schemas.formats import PayloadError
+from kproxy.schemas.formats import PayloadError, SchemaType
 from kproxy.schemas.store import Id, Located, Schema, Schemas
 
 UNKNOWN = "no schema with this id is known"
+NO_INDEXES = (
+    "no message indexes before the payload, as KafkaJS writes Protobuf: deserializers of Java and librdkafka fail on it"
+)
 MOST_SEEN = 10_000
 REGISTRY_TOPIC = "_schemas"  # where registries keep their schemas (kafkastore.topic)
 
@@ -79,6 +82,9 @@ class SchemaViewer:
             value = without_secrets(read)
         except (KproxyError, ValueError, RecursionError) as error:
             problem = str(error) or f"a value of more than {MOST_DEPTH} levels"
+            if (found := self._without_indexes(located, schema)) is not None:
+                self._count(located, content, NO_INDEXES)
+                return {**shown, "value": found, "fits": False, "problem": NO_INDEXES}
             self._count(located, content, problem)
             fits = {"fits": False} if not isinstance(error, KproxyError) or isinstance(error, PayloadError) else {}
             return {**shown, **fits, "problem": problem, **_undescribed(located.payload, content)}
@@ -87,6 +93,19 @@ class SchemaViewer:
             shown |= {"fits": False, "problem": f"the value is not valid: {'; '.join(broken)}"}
         self._count(located, content, shown.get("problem"))
         return shown
+
+    def _without_indexes(self, located: Located, schema: Schema) -> object | None:
+        """Return the value of Protobuf without message indexes in front; None if that is not what it is.
+
+        Both cannot be: up to three indexes begin with a byte that would be field number 0.
+        """
+        if schema.type != SchemaType.PROTOBUF or located.framed is None or not located.framed.has_indexes:
+            return None
+        try:
+            value: object = without_secrets(self.schemas.compiled(schema).read(located.payload, (0,)))
+            return value
+        except (KproxyError, ValueError, RecursionError):
+            return None
 
     def _count(self, located: Located, content: Content, problem: str | None) -> None:
         framing = None if located.framed is None else located.framed.framing

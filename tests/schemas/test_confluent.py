@@ -23,7 +23,7 @@ from kproxy.output.rewriting.anonymize import Pseudonyms, ValuePseudonyms
 from kproxy.protocol.embedded import Content, Viewers
 from kproxy.schemas.formats import ValueMismatch
 from kproxy.schemas.store import Collection, Schemas, schema_of
-from kproxy.schemas.viewer import SchemaViewer, make_viewers
+from kproxy.schemas.viewer import NO_INDEXES, SchemaViewer, make_viewers
 
 ORDER = {
     "type": "record",
@@ -62,6 +62,7 @@ message Order {
   optional bool gift = 10;
 }
 """
+KAFKAJS = "0000000002080b1202444519499224499224f93f22050a03733131"
 MONEY = 'syntax = "proto3"; package shop; message Money { string currency = 1; int64 units = 2; }'
 
 
@@ -301,6 +302,20 @@ def test_protobuf_as_text() -> None:
     assert shown(viewers, line)["value"] == {"sku": "z", "count": -3}
     view = shown(viewers, header + bytes.fromhex("0202") + b"\x0a\x01z")  # Order, whose field 1 is a number
     assert view["problem"] == "the payload does not fit the schema: field 1 (id) is of another type"
+
+
+def test_protobuf_without_message_indexes() -> None:
+    """Bytes of @kafkajs/confluent-schema-registry 3.9, and what its own decode makes of them; Confluent's readers fail."""
+    text = """syntax = "proto3"; package shop; message Order { uint32 id = 1; string country = 2; double total = 3;
+        repeated Line lines = 4; message Line { string sku = 1; } }"""
+    collection = Collection("files")
+    collection.add(schema_of({"schema": text, "schemaType": "PROTOBUF"}, id=2))
+    data = bytes.fromhex(KAFKAJS)
+    view = shown(make_viewers(Schemas([collection])), data)
+    assert view["value"] == {"id": 11, "country": "DE", "total": 11 / 7, "lines": [{"sku": "s11"}]}
+    assert (view["fits"], view["problem"]) == (False, NO_INDEXES)
+    damaged = shown(make_viewers(Schemas([collection])), data[:-1])
+    assert "value" not in damaged
 
 
 def test_a_guid_in_the_headers(registry: SchemaRegistryClient) -> None:
