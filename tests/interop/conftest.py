@@ -1,5 +1,7 @@
-"""Check after a test that no client bypassed the proxy; a proxy that all tests of a module share."""
+"""Check after a test that no client bypassed the proxy; a proxy that all tests of a module share; the filter encrypt."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,3 +85,14 @@ def behind(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     ways = Behind(single, tmp_path_factory.mktemp("behind"))
     yield ways
     ways.close()
+
+
+@pytest.fixture
+def encrypting(tmp_path: Path) -> dict[str, Any]:
+    """The filter, with a key set of its own."""
+    (tmp_path / "seal").write_bytes(bytes(range(32)))
+    settings = {"use": "file", "with": {"path": str(tmp_path / "keys"), "key_file": str(tmp_path / "seal")}}
+    (tmp_path / "keys.yaml").write_text(str(settings))  # YAML reads it as a flow mapping
+    made = [sys.executable, "-m", "kproxy", "keys", str(tmp_path / "keys.yaml"), "--make", "kek"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    return {"use": "encrypt", "with": {"keys": settings, "rules": [{"topics": ["*"], "key": "kek"}]}}

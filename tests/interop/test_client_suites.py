@@ -1,4 +1,5 @@
-"""The own tests of kafka-python and franz-go pass through the proxy wherever they pass without it; also for two tenants at once.
+"""The own tests of kafka-python and franz-go pass through the proxy wherever they pass without it, and with values
+encrypted; also for two tenants at once.
 
 They make topics and groups of their own, of each protocol that the broker has; one that sees others' in a listing fails. Minutes:
 `python -m pytest tests/interop/test_client_suites.py -m long`. kafka-python's come out of its sdist, which leaves one module out
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,11 +165,18 @@ def with_outcome(outcomes: Outcomes, wanted: str) -> set[str]:
     return {name for name, outcome in outcomes.items() if outcome == wanted}
 
 
+@pytest.mark.parametrize("encrypts", [False, True], ids=["no filter", "encrypt"])
 def test_no_test_fails_that_passes_direct(
-    broker: Cluster, suite: Suite, tmp_path: Path, record_property: Callable[[str, object], None]
+    broker: Cluster,
+    suite: Suite,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    encrypting: dict[str, Any],
+    encrypts: bool,
 ) -> None:
     program = fetched(suite, tmp_path / "suite")
-    proxy = Proxy(tmp_path / "proxy", [virtual_cluster([broker.open])])
+    filters = [encrypting] if encrypts else []
+    proxy = Proxy(tmp_path / "proxy", [virtual_cluster([broker.open], filters=filters)])
     try:
         straight = suite.run(program, broker.open)
         through = suite.run(program, proxy.start().bootstrap())

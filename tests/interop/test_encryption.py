@@ -1,7 +1,8 @@
 """What a real broker stores when clients write through the filter encrypt, and what they read back."""
 
-import subprocess
-import sys
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,43 +11,60 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.encryption.envelope import MARKER
-from tests.interop.clients import Client, Java, Librdkafka, consumed, values
+from tests.interop.clients import Aiokafka, Client, Java, KafkaPython, Librdkafka, consumed, values
 from tests.interop.conftest import Behind
-from tests.support.kafka.jars import NEWEST
+from tests.interop.test_clients import begin_at_the_start
+from tests.support.kafka.fixtures import Entrance
+from tests.support.kafka.jars import NEWEST, java
+from tests.support.kafka.processes import spawn, stop, tail
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNT = 300
 CANARY = b"a canary that nobody may find"
+PATIENCE = 120  # seconds
+STREAMS = Path(__file__).parent.parent / "truth" / "Streams.java"
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 
 
-@pytest.fixture
-def encrypting(tmp_path: Path) -> dict[str, Any]:
-    """The filter, with a key set of its own."""
-    (tmp_path / "seal").write_bytes(bytes(range(32)))
-    settings = {"use": "file", "with": {"path": str(tmp_path / "keys"), "key_file": str(tmp_path / "seal")}}
-    (tmp_path / "keys.yaml").write_text(str(settings))  # YAML reads it as a flow mapping
-    made = [sys.executable, "-m", "kproxy", "keys", str(tmp_path / "keys.yaml"), "--make", "kek"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    return {"use": "encrypt", "with": {"keys": settings, "rules": [{"topics": ["*"], "key": "kek"}]}}
-
-
-def create(behind: Behind, topic: str) -> None:
+def create(behind: Behind, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": behind.broker.open})
-    (made,) = admin.create_topics([NewTopic(topic, 1)]).values()
+    (made,) = admin.create_topics([NewTopic(topic, 1, config=config)]).values()
     made.result(30)
 
 
-@pytest.mark.parametrize("client", [Java(), Librdkafka()], ids=lambda client: client.name)
+def pairs(behind: Behind, topic: str, entrance: Entrance | None = None) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values of a topic: as the broker has them, or as they come through the filter."""
+    way = {} if entrance is None else {"bootstrap.servers": entrance.bootstrap}
+    return [(key, value) for *_, key, value in consumed(behind.broker, topic, **way)]
+
+
+def awaited(holds: Callable[[], bool], what: Callable[[], str]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, what()
+        time.sleep(0.2)
+
+
+def assert_encrypted(behind: Behind, topic: str) -> None:
+    stored = [value for _, value in pairs(behind, topic)]
+    assert stored
+    assert all(value is None or value.startswith(MARKER) for value in stored), topic
+
+
+CLIENTS = (Java(), Librdkafka(), KafkaPython(), Aiokafka())
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_brokers_get_no_plain_value_and_consumers_each_value_once(
     behind: Behind, encrypting: dict[str, Any], topic_name: str, client: Client
 ) -> None:
     entrance = behind(encrypting)
     for codec in CODECS if client.name == "librdkafka" else CODECS[::4]:  # each takes two JVMs
         topic = f"{topic_name}-{codec}"
+        retries = {} if client.name == "aiokafka" else {"retries": 9 if client.name == "kafka-python" else "9"}
         create(behind, topic)
-        assert client.produce(entrance, topic, COUNT, compression_type=codec, retries="9") == COUNT
+        assert client.produce(entrance, topic, COUNT, compression_type=codec, **retries) == COUNT
         stored = [value for *_, value in consumed(behind.broker, topic)]
         assert len(stored) == COUNT
         assert all(value is not None and value.startswith(MARKER) for value in stored)
@@ -76,3 +94,106 @@ def test_a_transaction_and_a_tombstone_pass_and_the_disk_has_no_canary(
     assert not any(CANARY in data for data in files)
     through = {"bootstrap.servers": entrance.bootstrap, "isolation.level": "read_committed"}
     assert [value for *_, value in consumed(behind.broker, topic_name, **through)] == [CANARY, None]
+
+
+def test_share_groups_get_plain_values(behind: Behind, encrypting: dict[str, Any], topic_name: str) -> None:
+    entrance = behind(encrypting)
+    create(behind, topic_name)
+    assert Librdkafka().produce(entrance, topic_name, COUNT) == COUNT
+    group = f"share-{topic_name}"
+    begin_at_the_start(entrance, group)
+    words = f"--topic {topic_name} --group {group} --max-messages {COUNT} --timeout-ms 30000"
+    printed = entrance.tool("consumer.ConsoleShareConsumer", words)
+    assert sorted(printed.encode().split(), key=int) == values(COUNT)
+    assert_encrypted(behind, topic_name)
+
+
+def test_the_newest_value_of_each_key_is_read_after_compaction_with_plain_and_re_keyed_records(
+    behind: Behind, encrypting: dict[str, Any], topic_name: str
+) -> None:
+    words = "--alter --entity-type brokers --entity-default --add-config log.cleaner.backoff.ms=100"
+    behind(encrypting).tool("kafka.admin.ConfigCommand", words, past=True)
+    cleaned = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(1 << 20)}
+    create(behind, topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
+    often = {**encrypting, "with": {**encrypting["with"], "data_key_records": 7}}
+    packed = {**often, "with": {**often["with"], "rules": [{"topics": ["*"], "key": "kek", "compress": "zstd"}]}}
+    expected: dict[bytes, bytes | None] = {}
+    written = 0
+    ways = [behind.broker.open, behind(often).bootstrap, behind(packed).bootstrap]
+    for number, bootstrap in enumerate([*ways, ways[1]]):  # first plain: the topic has both kinds
+        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "batch.num.messages": 5})
+        for at in range(200):
+            key = b"k%d" % (at % (20 + number))
+            expected[key] = None if at % 50 == 49 else b"%d: %d " % (number, at) * 20
+            producer.produce(topic_name, expected[key], key=key)
+            written += 1
+        assert producer.flush(60) == 0
+    end = time.monotonic() + PATIENCE
+    while len(pairs(behind, topic_name)) > written / 4:
+        assert time.monotonic() < end, "the log cleaner has not compacted the topic"
+        time.sleep(0.6)  # the segment's age: with the next record, another segment begins
+        producer.produce(topic_name, expected[b"k0"], key=b"k0")
+        assert producer.flush(60) == 0
+    assert dict(pairs(behind, topic_name, behind(often))) == expected
+
+
+def test_a_job_of_streams_counts_words_over_encrypted_repartition_and_changelog_topics(
+    behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
+) -> None:
+    entrance = behind(encrypting)
+    lines, counts = f"{topic_name}-lines", f"{topic_name}-counts"
+    for topic in (lines, counts):
+        create(behind, topic)
+    said = [f"word{number % 7} word{number % 3} {CANARY.decode()}" for number in range(COUNT)]
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, "acks": "all"})
+    for line in said:
+        producer.produce(lines, line.encode())
+    assert producer.flush(60) == 0
+    expected = {word.encode(): str(count).encode() for word, count in Counter(" ".join(said).split()).items()}
+    words = (entrance.bootstrap, topic_name, lines, counts, str(tmp_path / "state"))
+    job = spawn(java("streams", str(STREAMS), *words), tmp_path / "streams.log")
+    try:
+        awaited(lambda: dict(pairs(behind, counts, entrance)) == expected, lambda: tail(tmp_path / "streams.log"))
+    finally:
+        stop(job)
+    inner = [
+        name
+        for name in AdminClient({"bootstrap.servers": behind.broker.open}).list_topics(timeout=30).topics
+        if name.startswith(topic_name) and name.endswith(("-repartition", "-changelog"))
+    ]
+    assert len(inner) == 2
+    for topic in (lines, counts, inner[1] if inner[1].endswith("changelog") else inner[0]):
+        assert_encrypted(behind, topic)
+    # keys stay plain: where a job groups by words of a value, they are on the disk as keys
+    assert not any(CANARY in file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}*/*.log"))
+
+
+def test_connect_copies_a_file_to_another_by_an_encrypted_topic(
+    behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
+) -> None:
+    entrance = behind(encrypting)
+    create(behind, topic_name)
+    source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
+    source.write_bytes(b"".join(CANARY + b" %d\n" % number for number in range(COUNT)))
+    string = "org.apache.kafka.connect.storage.StringConverter"
+    worker = {"bootstrap.servers": entrance.bootstrap, "key.converter": string, "value.converter": string}
+    worker |= {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
+    connectors = {
+        "source": {"connector.class": "FileStreamSource", "file": str(source), "topic": topic_name},
+        "sink": {"connector.class": "FileStreamSink", "file": str(sink), "topics": topic_name},
+    }
+    files = []
+    for name, settings in {"worker": worker, **connectors}.items():
+        named = {"name": name, "tasks.max": "1"} if name in connectors else {"offset.flush.interval.ms": "500"}
+        files.append(tmp_path / f"{name}.properties")
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in {**settings, **named}.items()))
+    command = java("connect", "org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files))
+    process = spawn(command, tmp_path / "connect.log")
+    try:
+        awaited(
+            lambda: sink.exists() and sink.read_bytes() == source.read_bytes(), lambda: tail(tmp_path / "connect.log")
+        )
+    finally:
+        stop(process)
+    assert_encrypted(behind, topic_name)
+    assert not any(CANARY in file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}-*/*.log"))
