@@ -69,6 +69,14 @@ Compression
     (CRIME). So ``compress`` is off unless a rule says it. What is decrypted decompresses to at most 64 MiB a batch, and a
     value to at most 1,000 times its size if that is more than 1 MiB: other values are damaged.
 
+What stays plain, and why
+
+    Record keys: the log cleaner compares their stored bytes, and keeps the newest record of each. As data keys are replaced, an
+    encrypted key would be other bytes each time, and nothing would be compacted, without a word. Equal bytes for equal keys take
+    one data key a topic that is never replaced, and still show which records belong together. Streams groups by record keys:
+    where a job makes keys of parts of values (``groupBy``), those parts are plain in its repartition and changelog topics.
+    Headers: those that consumers, tracing and mirrors use have to stay as they are.
+
 Keys, plain text and wrapped keys are in no message, log, metric or audit line: errors name the topic, partition, offset and the
 name of the key.
 

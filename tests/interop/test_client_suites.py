@@ -1,5 +1,4 @@
-"""The own tests of kafka-python and franz-go pass through the proxy wherever they pass without it, and with values
-encrypted; also for two tenants at once.
+"""Tests of kafka-python and franz-go pass through the proxy, with values encrypted and for two tenants, as they do without it.
 
 They make topics and groups of their own, of each protocol that the broker has; one that sees others' in a listing fails. Minutes:
 `python -m pytest tests/interop/test_client_suites.py -m long`. kafka-python's come out of its sdist, which leaves one module out
@@ -175,6 +174,9 @@ def test_no_test_fails_that_passes_direct(
     encrypts: bool,
 ) -> None:
     program = fetched(suite, tmp_path / "suite")
+    encrypting["with"]["rules"][0]["compress"] = (
+        "zstd"  # franz-go writes 3 MiB of zeros, which fit when they are compressed
+    )
     filters = [encrypting] if encrypts else []
     proxy = Proxy(tmp_path / "proxy", [virtual_cluster([broker.open], filters=filters)])
     try:
