@@ -11,7 +11,8 @@
     Streams.java    a job of Kafka Streams; Connect's workers and MirrorMaker are started from their own jars
     lab.py          Lab: what a workload is written with. Writes down what it did and what clients reported
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
-    incidents.py    workloads in which something goes wrong, and look-alikes in which it does not
+    incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py: more of them
+    notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests
 

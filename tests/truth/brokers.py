@@ -58,7 +58,12 @@ class Broker:
         return f"{self._cluster.network.address(self.host)}:{PORTS[listener]}"
 
     def start(self) -> None:
-        command = java(self._cluster.release, "kafka.Kafka", str(self.file), heap="400m", options=_REFLECTING)
+        withdrawn = (
+            self.folder.parent / "withdrawn.security"
+        )  # versions of TLS that Java of today leaves out by default
+        withdrawn.write_text("jdk.tls.disabledAlgorithms=\n", encoding="utf-8")
+        options = [*_REFLECTING, *([f"-Djava.security.properties={withdrawn}"] if self._cluster.old_tls else [])]
+        command = java(self._cluster.release, "kafka.Kafka", str(self.file), heap="400m", options=options)
         self._process = spawn([*self._cluster.network.inside(self.host), *command], self.log)
 
     def stop(self, *, patience: float = 0) -> None:
@@ -100,6 +105,7 @@ class Cluster:
         fetch_jars(release)
         self.folder, self.name, self.network, self.release = folder, name, network, release
         self.kraft = release >= "3"
+        self.old_tls = "TLSv1," in extra.get("ssl.enabled.protocols", "")
         self.first = release == SCALA_211[0]  # one listener, and no groups
         self.listeners = [*(("CONTROL",) if self.kraft else ()), "INNER", "OPEN", "PLAIN", *(SECURE if secure else ())]
         if secure:

@@ -176,6 +176,7 @@ class Lab:
         self.actions: list[Action] = []
         self.truths: list[Truth] = []
         self.jump: tuple[float, float] | None = None
+        self.cut_short = False  # whether the capture ends while clients still work
 
     # -- what happens
 
@@ -448,6 +449,8 @@ def make(work: Workload, output: Path) -> Manifest:
         began = time.time()
         try:
             work.run(lab)
+            if lab.cut_short:
+                capture.end()
             for client in lab.clients:
                 if client.running:
                     client.stop()

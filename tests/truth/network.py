@@ -92,12 +92,16 @@ class Capture:
         self._process = spawn(words, log)
         eventually(lambda: "File:" in log.read_text(), what="dumpcap runs")
 
+    def end(self) -> None:
+        """Write nothing of what comes from now on."""
+        stop(self._process, patience=10)
+
     def close(self, secrets: Path | None = None, jump: tuple[float, float] | None = None) -> None:
         """End it; without what dumpcap says of this machine; with the TLS keys of *secrets* inside.
 
         *jump*: when the capture's clock was set, and by how many seconds.
         """
-        stop(self._process, patience=10)
+        self.end()
         if jump:
             self._set_clock(*jump)
         plain, whole = self._file.with_suffix(".plain"), self._file.with_suffix(".whole")

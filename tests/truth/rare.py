@@ -476,7 +476,7 @@ def readers_throttled(lab: Lab, library: str = "java") -> None:
     lab.wait(20)
     lab.expect("throttled", client_id="greedy")
     lab.never("throttled", client_id="free")
-    lab.allow("falling_behind", client_id="greedy", cause="~broker|network")
+    lab.expect("falling_behind", client_id="greedy", cause="quota")
 
 
 @workload("Consumers of Python and Java commit after each record.", variants=JAVA)

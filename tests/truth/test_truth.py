@@ -10,12 +10,13 @@ import pytest
 
 from tests.conftest import Require
 from tests.support.command import report_json
+from tests.support.corpus import CAPTURES
 from tests.support.kafka import jars
 from tests.truth.__main__ import STORED
 from tests.truth.lab import WORKLOADS
 from tests.truth.manifest import read_manifests
 from tests.truth.network import PROGRAMS
-from tests.truth.score import CONTRARY, Report, Result, contradictions, judge, score
+from tests.truth.score import CONTRARY, Report, Result, contradictions, explained, judge, score
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,22 @@ def test_promise_33_what_is_said_about_stored_captures_is_true(made: Report) -> 
     assert not result.wrong(), result.wrong()
 
 
+@pytest.mark.slow
+def test_promise_33_what_explain_says_of_settings_holds_their_values() -> None:
+    answers = [
+        answer
+        for capture, manifest in read_manifests(STORED).items()
+        for answer in explained(manifest, report_json("--only", "explain", capture)["analyses"]["explain"]["rows"])
+    ]
+    wrong = [what for holds, what in answers if not holds]
+    assert len(answers) >= 50
+    assert len(wrong) * 20 <= len(answers), wrong
+
+
 def test_promise_33_no_two_statements_contradict_each_other(made: Report) -> None:
     assert {name for one, other, *_ in CONTRARY for name in (one, other)} <= made["analyses"].keys()
     assert not list(contradictions(made))
+    assert not list(contradictions(report_json("--all", "--separate", *CAPTURES.glob("*.pcap*"))))
     # what falls behind cannot be throttled by its own doing: the pair is found
     client = {"client_id": "app", "first_at": "2026-11-28T01:00:00Z"}
     rows = {"throttled": [client], "falling_behind": [{**client, "cause": "consumer"}]}

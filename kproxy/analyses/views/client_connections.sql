@@ -13,7 +13,7 @@ SELECT c.connection_id, c.capture, k.client_id, c.client_address, k.role,
     epoch_us(c.first_seen_at) AS first_seen_us,
     epoch_us(c.last_seen_at) AS last_seen_us,
     c.requests, c.responses, c.unanswered, c.sasl_mechanism, c.user_name, c.tls_version, c.tls_decrypted, c.not_kafka, c.gaps,
-    c.closed_by, c.closed
+    c.closed_by, c.closed, epoch_us(c.closed_at) AS closed_us
 FROM connections AS c
 JOIN clients AS k ON k.connection_id = c.connection_id
 JOIN connection_clusters AS l ON l.connection_id = c.connection_id

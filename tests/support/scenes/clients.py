@@ -49,6 +49,13 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number * (10 if bad else 3600), ApiKey.API_VERSIONS)
 
 
+@scene("reconnect_loop", client_id="app", connections=20, errors=0, closed_by_broker=0)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(20):  # the healthy one leaves its connections open for a minute
+        client = tables.client("app", closed_by="client", closed_at=moment(number + (1 if bad else 60)))
+        client.ask(number, ApiKey.API_VERSIONS)
+
+
 @scene("reconnect_loop", client_id="app", connections=59, errors=0, closed_by_broker=0)
 def _(tables: Rows, bad: bool) -> None:
     for number in range(59):  # looks up Metadata and goes; the healthy one then works elsewhere, as jobs do

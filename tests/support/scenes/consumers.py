@@ -23,6 +23,13 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.commit(number * (0.2 if bad else 5), "mail", "letters", number * 2)
 
 
+@scene("commit_per_record", commits=199, records=199)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("mailer")  # the other moves 40 partitions on by one record each, every five seconds
+    for number in range(200 if bad else 30):
+        consumer.commit(number * (0.2 if bad else 5), "mail", "letters", number, partitions=1 if bad else 40)
+
+
 @scene(
     "commit_storm", client_id="poller", group_id="polls", commits=400, commits_in_busiest_minute=400,
     repeated_percent=99,
@@ -281,6 +288,17 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.fetch(second, "logs", 10 * second, end=10 * second + 10, count=10)
         if second % 5 == 4:
             consumer.commit(second + 0.5, "jobs", "logs", (2 if bad else 10) * (second + 1))
+
+
+@scene("falling_behind", client_id="greedy", cause="quota")
+def _(tables: Rows, bad: bool) -> None:
+    """Two of ten records a second: an empty answer throttles it for 0.8 s. The other one has no quota and gets all."""
+    consumer = tables.client("greedy")
+    for second in range(30):
+        got = 2 if bad else 10
+        consumer.fetch(second, "logs", got * second, end=10 * second + 10, count=got)
+        if bad:
+            consumer.ask(second + 0.1, ApiKey.FETCH, replica_id=-1, throttle_time_ms=800)
 
 
 @scene("falling_behind", client_id="far", cause="broker", waiting_percent=93, fetched=2)

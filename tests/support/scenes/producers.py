@@ -322,6 +322,21 @@ def _(tables: Rows, bad: bool) -> None:
         )
 
 
+@scene("lost_records", client_id="orders", from_offset=20, end_offset=30, records=10)
+def _(tables: Rows, bad: bool) -> None:
+    """A batch is refused as out of order; sent again, it gets the offset of another one, which a new leader does not have.
+
+    The healthy producer's first attempt timed out: the broker may have appended it before the other one.
+    """
+    producer = tables.client("orders")
+    words = {"count": 10, "producer_id": 42, "producer_epoch": 0}
+    producer.produce(0, "invoices", appended_offset=10, base_sequence=0, **words)
+    first = {"error_code": 45} if bad else {"error_code": 7}
+    producer.produce(1, "invoices", appended_offset=-1, base_sequence=10, **first, **words)
+    tables.client("other").produce(2, "invoices", count=10, appended_offset=20, producer_id=43, base_sequence=0)
+    producer.produce(3, "invoices", appended_offset=20, base_sequence=10, **words)
+
+
 @scene("old_message_format", client_id="legacy", topic="lines", magic=1, batches=2, records=6)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("legacy")

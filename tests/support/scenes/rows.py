@@ -217,10 +217,11 @@ class Client:
             self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size, "base_offset": offset})
         return exchange
 
-    def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0) -> int:
-        """An OffsetCommit of one partition."""
+    def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0, *, partitions: int = 1) -> int:
+        """An OffsetCommit of *partition*, or of so many from it on."""
         exchange = self.ask(at, ApiKey.OFFSET_COMMIT, group_id=group, topics=[topic])
-        self._offset(at, exchange, "commit", topic, partition, offset, group_id=group)
+        for number in range(partition, partition + partitions):
+            self._offset(at, exchange, "commit", topic, number, offset, group_id=group)
         return exchange
 
     def group(self, at: float, event: str, group: str, *, api: ApiKey = ApiKey.JOIN_GROUP, **columns: Any) -> int:

@@ -6,13 +6,13 @@ meaning: >
   Each commit is a write to __consumer_offsets with all its replicas. A consumer that commits one record at a time spends its time
   waiting for commits, and makes one topic of the cluster busier than all others.
 basis:
-  rests_on: steps of one between committed offsets
+  rests_on: commits next to the steps between their offsets
   certainty: measured
   wrong_if: the topic gets hardly a record per poll
 columns:
   group_id: ""
   topic: ""
-  commits: commits that moved a partition on
+  commits: commits that moved a partition on, each once however many partitions it moved
   records: offsets by which these commits moved partitions on
   records_per_commit: records / commits
   commits_in_busiest_minute: such commits in the minute with the most
@@ -44,6 +44,12 @@ WITH commits AS (
         ) AS step
     FROM client_offsets
     WHERE kind = 'commit' AND coalesce(error_code, 0) = 0
+), moves AS ( -- a commit of many partitions is one
+    SELECT group_id, client_id, client_address, cluster, topic, connection_id, exchange, at_us, seen_at,
+        max(software) AS software, sum(step) AS step
+    FROM commits
+    WHERE step > 0
+    GROUP BY group_id, client_id, client_address, cluster, topic, connection_id, exchange, at_us, seen_at
 )
 SELECT group_id, client_id, client_address, cluster, topic,
     at_us // 60000000 AS minute,
@@ -52,6 +58,5 @@ SELECT group_id, client_id, client_address, cluster, topic,
     CAST(sum(step) AS BIGINT) AS records,
     min(seen_at) AS first_at, max(seen_at) AS last_at,
     min(example_of(at_us, connection_id, exchange)) AS example
-FROM commits
-WHERE step > 0
+FROM moves
 GROUP BY group_id, client_id, client_address, cluster, topic, at_us // 60000000

@@ -1,19 +1,19 @@
 /*
 id: falling_behind
-title: Consumers that fall behind, because of themselves or of the broker
+title: Consumers that fall behind, because of themselves, of the broker or of a quota
 severity: warning
 meaning: >
   What the consumer has handled stays further and further behind the end of the topic: more is produced than it handles. Where it has
   fetched most of what it is behind by, the consumer is slow (its processing, or a database behind it). Where it leaves the broker
   alone for most of the time, it is, or the network to it, where the capture is from the broker. Where its fetches bring a part of
-  what is there, and it waits for their answers for most of the time, the broker or the network is. Where neither is clear, or a
-  quota holds it back, it is not listed.
+  what is there, and it waits for their answers for most of the time, the broker or the network is. Where the broker throttles it for
+  most of the time, its quota is the cause. Where none is clear, it is not listed.
 basis:
   rests_on: committed offsets (or fetches, without commits) next to the ends of partitions, and the times of its fetches
   certainty: inferred
   wrong_if: another member of its group handles these partitions, or it commits later than it handles
 columns:
-  cause: "consumer, perhaps its network: it handles, or gets, records too slowly; broker: it waits for answers to Fetch, for the broker or the network"
+  cause: "consumer, perhaps its network: it handles, or gets, records too slowly; broker: it waits for answers to Fetch, for the broker or the network; quota: the broker throttles it"
   topic: ""
   lag: offsets behind the end at its last commit or fetch
   behind_seconds: for how long the next record had been there then, in seconds
@@ -21,17 +21,18 @@ columns:
   partitions: number of partitions on which it falls behind
   fetched: of the lag, offsets that it had fetched already
   waiting_percent: share of that time in which it waited for answers that brought a part of what was there
+  throttled_percent: share of that time for which answers to Fetch throttled it
   idle_percent: share of that time in which it had no Fetch at a broker
   cluster: ""
 action: >
   consumer: look at what it does with a record; add members (up to one per partition), or handle records in parallel. broker: see
-  latency for Fetch, and small_fetches.
+  latency for Fetch, and small_fetches. quota: raise its consumer_byte_rate or request_percentage, or have it read less.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.records
 parameters:
   min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
-verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=broker} because of the broker). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, or at the answers to its fetches."
+verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=broker} because of the broker). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, at the answers to its fetches, or at its quota."
 order: 44
 only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
 frame:
@@ -43,6 +44,7 @@ frame:
     partitions: count(*)
     fetched: CAST(sum(fetched) AS BIGINT)
     waiting_percent: CAST(round(100 * max(waiting_share)) AS BIGINT)
+    throttled_percent: CAST(round(100 * least(max(throttled_share), 1)) AS BIGINT)
     idle_percent: CAST(round(100 * max(idle_share)) AS BIGINT)
     first_at: make_timestamptz(min(since_us))
     last_at: make_timestamptz(max(until_us))
@@ -52,7 +54,7 @@ frame:
 WITH reads AS (
     SELECT f.client_id, f.client_address, f.software, f.cluster, f.topic, f.partition, f.connection_id, f.exchange,
         epoch_us(e.response_at) AS at_us, epoch_us(e.response_at) - epoch_us(e.request_at) AS took_us,
-        f.position, f.high_watermark, coalesce(e.records, 0) AS records, coalesce(e.throttle_time_ms, 0) AS throttle_ms
+        f.position, f.high_watermark, coalesce(e.records, 0) AS records
     FROM fetch_positions AS f
     JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
     WHERE f.error_code = 0 AND f.position IS NOT NULL AND f.high_watermark >= 0 AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
@@ -104,18 +106,24 @@ WITH reads AS (
     WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000
     QUALIFY row_number() OVER (PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind) = 1
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought
-    SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us, max(throttle_ms) AS throttle_ms,
+    SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us,
         max(software) AS software, max(records) > 0 AND sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) AS is_part
     FROM reads
     GROUP BY client_id, client_address, cluster, connection_id, exchange
 ), times AS (
     SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(f.software) AS software,
         sum(f.took_us) / greatest(l.until_us - l.since_us, 1) AS asked_share,
-        sum(CASE WHEN f.is_part THEN f.took_us ELSE 0 END) / greatest(l.until_us - l.since_us, 1) AS waiting_share,
-        sum(f.throttle_ms) * 1000 / greatest(l.until_us - l.since_us, 1) AS throttled_share
+        sum(CASE WHEN f.is_part THEN f.took_us ELSE 0 END) / greatest(l.until_us - l.since_us, 1) AS waiting_share
     FROM late AS l
     JOIN fetches AS f ON f.client_id IS NOT DISTINCT FROM l.client_id AND f.client_address = l.client_address AND f.cluster = l.cluster
         AND f.at_us BETWEEN l.since_us AND l.until_us
+    GROUP BY l.client_id, l.client_address, l.cluster, l.topic, l.partition, l.until_us, l.since_us
+), throttles AS ( -- an answer that throttles is empty: it names no partition
+    SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition,
+        sum(e.throttle_time_ms) * 1000 / greatest(l.until_us - l.since_us, 1) AS throttled_share
+    FROM late AS l
+    JOIN client_exchanges AS e ON e.client_id IS NOT DISTINCT FROM l.client_id AND e.client_address = l.client_address AND e.cluster = l.cluster
+        AND e.api_key = 1 AND e.throttle_time_ms > 0 AND e.at_us BETWEEN l.since_us AND l.until_us
     GROUP BY l.client_id, l.client_address, l.cluster, l.topic, l.partition, l.until_us, l.since_us
 ), ahead AS (
     SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(b.base_offset + b.count) AS position
@@ -124,16 +132,19 @@ WITH reads AS (
         AND b.topic = l.topic AND b.partition = l.partition AND b.direction = 'fetch' AND b.at_us <= l.until_us
     GROUP BY l.client_id, l.client_address, l.cluster, l.topic, l.partition
 ), judged AS (
-    SELECT l.*, t.software, t.waiting_share, greatest(1 - t.asked_share, 0) AS idle_share, t.throttled_share,
+    SELECT l.*, t.software, t.waiting_share, greatest(1 - t.asked_share, 0) AS idle_share, coalesce(h.throttled_share, 0) AS throttled_share,
         greatest(least(coalesce(a.position, l.handled) - l.handled, l.lag), 0) AS fetched
     FROM late AS l
     JOIN times AS t ON t.client_id IS NOT DISTINCT FROM l.client_id AND t.client_address = l.client_address AND t.cluster = l.cluster
         AND t.topic = l.topic AND t.partition = l.partition
+    LEFT JOIN throttles AS h ON h.client_id IS NOT DISTINCT FROM l.client_id AND h.client_address = l.client_address AND h.cluster = l.cluster
+        AND h.topic = l.topic AND h.partition = l.partition
     LEFT JOIN ahead AS a ON a.client_id IS NOT DISTINCT FROM l.client_id AND a.client_address = l.client_address AND a.cluster = l.cluster
         AND a.topic = l.topic AND a.partition = l.partition
 ), causes AS (
     SELECT *, CAST(NULL AS TIMESTAMPTZ) AS first_at, CAST(NULL AS TIMESTAMPTZ) AS last_at,
         CASE
+            WHEN throttled_share * 100 >= $min_percent THEN 'quota'
             WHEN throttled_share >= 0.1 THEN NULL
             WHEN fetched * 100 >= lag * $min_percent THEN 'consumer'
             WHEN waiting_share * 100 >= $min_percent THEN 'broker'

@@ -44,12 +44,13 @@ frame:
 */
 WITH appended AS (
     SELECT b.*, e.acks, epoch_us(e.response_at) AS answered_us,
-        row_number() OVER (
+        -- times that it was sent before and may have been appended: not answered, timed out (7, 20), or acknowledged
+        count(CASE WHEN coalesce(b.error_code, 0) IN (0, 7, 20) THEN 1 END) OVER (
             PARTITION BY b.cluster, coalesce(b.topic, b.topic_id), b.partition, b.producer_id, b.producer_epoch, b.base_sequence
-            ORDER BY b.at_us, b.connection_id, b.exchange) AS attempt
+            ORDER BY b.at_us, b.connection_id, b.exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS attempt
     FROM client_batches AS b
     JOIN exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
-    WHERE b.direction = 'produce' AND e.response_at IS NOT NULL
+    WHERE b.direction = 'produce'
 ), lives AS ( -- a partition that begins at 0 again is that of a topic that was created anew
     SELECT *,
         count(CASE WHEN appended_offset = 0 THEN 1 END) OVER (

@@ -5,7 +5,7 @@ severity: warning
 meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
-  up Metadata count if there are many of them and no connection of the client did more: the addresses in it may be out of reach.
+  up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
   others work only after a login. Otherwise the cause is unknown: the login, or an address that is out of reach.
@@ -40,7 +40,7 @@ verdict: "{rows:client connects/clients connect} without getting to work. Most: 
 order: 20
 only_if: >-
   FROM connections AS c
-  WHERE closed <> 'end of capture' AND epoch_us(last_seen_at) - epoch_us(first_seen_at) <= $max_seconds * 1000000
+  WHERE closed <> 'end of capture' AND epoch_us(coalesce(closed_at, last_seen_at)) - epoch_us(first_seen_at) <= $max_seconds * 1000000
     AND (responses > 0 OR closed_by = 'broker' OR not_kafka = 'tls') AND connection_id NOT IN (
       SELECT connection_id FROM exchanges
       WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36))
@@ -96,7 +96,7 @@ WITH worked AS (
     LEFT JOIN worked AS w ON w.connection_id = c.connection_id
     LEFT JOIN listeners AS l ON l.broker = c.broker
     -- without a response, nothing is known unless the broker was seen to close
-    WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us <= $max_seconds * 1000000
         AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
 ), idle AS (
     SELECT *,
@@ -126,7 +126,9 @@ WITH worked AS (
     WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections
     GROUP BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 300000000
 ), working AS (
-    SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more
+    SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more,
+        count(CASE WHEN c.closed = 'end of capture' OR coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us > $max_seconds * 1000000 THEN 1 END)
+            AS lasting
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     WHERE w.work > 0 OR w.has_metadata
@@ -135,4 +137,4 @@ WITH worked AS (
 SELECT p.*, CASE WHEN p.has_metadata THEN w.with_more ELSE w.connections END AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
-WHERE NOT p.has_metadata OR w.with_more = 0
+WHERE NOT p.has_metadata OR (w.with_more = 0 AND w.lasting * 2 < p.connections)
