@@ -19,6 +19,7 @@ from kproxy.errors import UsageError
 from kproxy.protocol.embedded import Content
 from kproxy.schemas.avro import AvroSchema
 from kproxy.schemas.formats import PayloadError, SchemaError, compile_schema
+from kproxy.schemas.framings import GlobalId
 from kproxy.schemas.registry import FAULTS_ALLOWED, MOST_ANSWER, Registry
 from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
@@ -27,6 +28,7 @@ from tests.fuzz.avro_target import check_avro, damaged_payload
 from tests.support.certificates import certificates
 from tests.support.kafka.processes import eventually
 
+SEARCH = "/apis/registry/v2/search/artifacts"  # asked for the type of a global id's schema
 CHAIN = json.dumps({"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]})
 
 
@@ -227,19 +229,20 @@ def test_references_that_double_at_every_level_are_followed_once() -> None:
 def test_a_registry_that_sends_elsewhere_is_not_followed() -> None:
     with serving(200, b'{"schema": "\\"int\\""}') as (other, asked_there):
         with serving(302, b"", Location=f"{other}/schemas/ids/1") as (address, asked):
-            registry = Registry(RegistryOptions(url=address))
-            assert registry.by_id(1, None) is None
-            assert len(asked) == 1
+            registry = Registry(RegistryOptions(url=f"{address}/apis/ccompat/v7"))
+            assert registry.by_id(1, None) is registry.by_id(GlobalId(1), None) is None
+            assert len(asked) == 2
         assert asked_there == []
 
 
 @pytest.mark.parametrize("body", [b"[" * 50_000, b"1", b"{}", b'{"schema": 1', bytes(MOST_ANSWER + 2)])
-def test_an_answer_that_is_none(body: bytes) -> None:
+@pytest.mark.parametrize("kind", [int, GlobalId])
+def test_an_answer_that_is_none(body: bytes, kind: type[int]) -> None:
     with serving(200, body) as (address, asked):
-        registry = Registry(RegistryOptions(url=address))
+        registry = Registry(RegistryOptions(url=f"{address}/apis/ccompat/v7"))
         for schema_id in range(FAULTS_ALLOWED + 3):
-            assert registry.by_id(schema_id, None) is None
-        assert len(asked) == FAULTS_ALLOWED
+            assert registry.by_id(kind(schema_id), None) is None
+        assert len({one["path"].partition("?")[0] for one in asked} - {SEARCH}) == FAULTS_ALLOWED
         assert registry.fault is not None
 
 
