@@ -285,11 +285,14 @@ def ingest(
         note(f"{path}: an earlier job ended while its rows were put into place; it is read again")
     mark = mark_of(options, cluster)
     wanted = [file for file in found if again or not catalog.has(file, mark)]
-    report.skipped = len(found) - len(wanted)
-    report.problems += catalog.problems(set(found) - set(wanted))
+    skipped = set(found) - set(wanted)
     if together:
         new = catalog.leave_out_copies(wanted, mark, note)
-        wanted = group_files(context, catalog.with_others(new, note), separate=separate)
+        with_others = catalog.with_others(new, note)
+        skipped -= set(with_others)
+        wanted = group_files(context, with_others, separate=separate)
+    report.skipped = len(skipped)
+    report.problems += catalog.problems(skipped)
     with ExitStack() as stack:
         staging = catalog.staging(job)
         stack.callback(catalog.remove_staging, job)

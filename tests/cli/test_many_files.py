@@ -12,7 +12,7 @@ from kproxy.replay.recording import read_recording
 from tests.bench.traffic import write_capture
 from tests.cli.conftest import Kproxy
 from tests.support.corpus import CAPTURES
-from tests.support.rotated import Packets, cut, packets_of
+from tests.support.rotated import SEEDS, Packets, cut, packets_of
 from tests.support.sampled import sampled
 
 # without the one whose clock went back: packets of many files are put in the order of their times
@@ -20,7 +20,7 @@ NAMES = sorted(
     str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "capture-clock-set." not in path.name
 )
 GROUP, TLS = "03-classic-rebalance-range.pcap", "07-tls13-dsb.pcapng"
-CASES = [(name, seed) for name in NAMES for seed in (1, 2, 3)]
+CASES = [(name, seed) for name in NAMES for seed in SEEDS]
 
 
 def whole(name: str, folder: Path) -> Path:

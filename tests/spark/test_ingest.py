@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 GOOD, CUT = "01-java-produce-consume-group.pcap", "03-classic-rebalance-range.pcap"
+BROKER_PORT = 9092
 FILE = InputFile("/captures/a.pcap", 100, 5)
 CHANGED = InputFile("/captures/a.pcap", 120, 6)
 DATA = (CAPTURES / GOOD).read_bytes()
@@ -75,14 +76,22 @@ def shortest_connection() -> list[bytes]:
     return min((some for some in connections.values() if sum(map(len, some)) > 2_000), key=len)
 
 
+def from_port(port: int, record: bytes) -> bytes:
+    """The packet of a connection whose client has this port."""
+    at = 52 if record[50:52] == struct.pack(">H", BROKER_PORT) else 50
+    return record[:at] + struct.pack(">H", port) + record[at + 2 :]
+
+
 @pytest.mark.long
 def test_a_damaged_file_in_a_folder_of_a_thousand_costs_that_file(spark: "SparkSession", tmp_path: Path) -> None:
+    """Each has a connection of its own: files with the same content would count once."""
     header, records = packets_of(GOOD)[0], shortest_connection()
-    broken = records[-2][:8] + struct.pack("<I", 0x7FFFFFFF) + records[-2][12:]
-    good, bad = header + b"".join(records), header + b"".join([*records[:-2], broken, records[-1]])
     (folder := tmp_path / "in").mkdir()
     for number in range(1_000):
-        (folder / f"{number:04}.pcap").write_bytes(bad if number == 617 else good)
+        some = [from_port(20_000 + number, record) for record in records]
+        if number == 617:
+            some[-2] = some[-2][:8] + struct.pack("<I", 0x7FFFFFFF) + some[-2][12:]
+        (folder / f"{number:04}.pcap").write_bytes(header + b"".join(some))
     report = run(spark, folder, tmp_path / "out")
     assert report.read == 1_000
     whole, part = (decoded(folder / name, _folder(folder / name)) for name in ("0000.pcap", "0617.pcap"))

@@ -1,6 +1,12 @@
-"""Cut captures into files as tcpdump -C, -G and dumpcap do; also into files that overlap, and those of another host."""
+"""Cut captures into files as tcpdump -C, -G and dumpcap do; also into files that overlap, and those of another host.
+
+All captures, cut at other points than usual, locally and on Spark, against the rows of the whole:
+
+    KPROXY_SEEDS="20261 777" python -m pytest -m "" -k cut_at_random tests/cli/test_many_files.py tests/spark/test_grouping.py
+"""
 
 import gzip
+import os
 import random
 import struct
 from itertools import pairwise
@@ -11,6 +17,7 @@ import zstandard
 from tests.support.corpus import CAPTURES
 
 SECTION, INTERFACE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 3, 6
+SEEDS = [int(seed) for seed in os.environ.get("KPROXY_SEEDS", "1 2 3").split()]
 COMPRESSORS = (lambda data: data, gzip.compress, zstandard.compress)
 
 
