@@ -154,8 +154,8 @@ def test_assignors_and_addresses_are_shown() -> None:
 
 def test_a_capture_that_begins_late_knows_who_was_there_before() -> None:
     rows = timelines(CAPTURES / "12-midstream-start.pcap")["g-coop"]
-    assert [(row["generation_from"], row["generation_to"], row["trigger"]) for row in rows] == [
-        (2, 3, "joined"), (3, 4, "follow-up"), (4, 5, "left"), (5, None, "left"),
+    assert [(row["generation_from"], row["generation_to"], row["trigger"], row["joined"]) for row in rows] == [
+        (2, 3, "joined", 1), (3, 4, "follow-up", 0), (4, 5, "left", 0), (5, None, "left", 0),
     ]  # fmt: skip
 
 

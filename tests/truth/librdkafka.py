@@ -34,10 +34,7 @@ def produce(job: Job) -> None:
             key, value = record(job, number)
             if shift:
                 place["timestamp"] = int((time.time() + shift) * 1000)
-            try:
-                producer.produce(job["topic"], value, key=key, on_delivery=delivered, **place)
-            except KafkaException as refused:
-                count_error(refused.args[0].name())
+            _send(producer, job["topic"], value, key=key, on_delivery=delivered, **place)
             seen["sent"] += 1
             within += 1
             producer.poll(0)
@@ -61,6 +58,18 @@ def produce(job: Job) -> None:
         count_error(failure.args[0].name())
         return
     producer.flush(30)
+
+
+def _send(producer: Producer, topic: str, value: bytes, **more: Any) -> None:
+    while not ended():
+        try:
+            producer.produce(topic, value, **more)
+        except BufferError:  # its queue is full: it waits for the broker, as a program does
+            producer.poll(0.1)
+            continue
+        except KafkaException as refused:
+            count_error(refused.args[0].name())
+        return
 
 
 def consume(job: Job) -> None:

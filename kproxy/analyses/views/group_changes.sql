@@ -258,6 +258,10 @@ WITH generations AS (
   LEFT JOIN fenced f ON f.group_key = m.group_key AND f.member_id = m.replaced AND m.replaced <> m.member_id
   LEFT JOIN attempts a ON a.group_key = m.group_key AND a.member_id = m.member_id AND s.spell <= 1
     AND a.micros > g.previous_micros
+  -- one whose JoinGroup was not seen was there before, or nobody knows
+  WHERE g.group_type <> 'classic' OR g.previous_generation IS NULL OR EXISTS (
+    SELECT 1 FROM keyed_group_events j WHERE j.event = 'join' AND j.group_key = m.group_key AND j.member_id = m.member_id
+      AND epoch_us(coalesce(j.request_at, j.seen_at)) <= g.formed_micros)
   UNION ALL
   SELECT group_key, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
     coalesce('it joined again: ' || reason, 'it joined again by itself') AS evidence
