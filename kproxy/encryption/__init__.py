@@ -42,8 +42,9 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
     is unwrapped only decrypts. So no counter is used twice. The random bytes are for a process whose memory is copied while it
     runs (a snapshot of a virtual machine): its copies go on with the same key and counter.
 
-    A data key is replaced after a number of records and an age (DataKeyLimits), at the latest after 2^32 records or 64 GiB: an
-    attacker's advantage over a random permutation is then still below 2^-64 (2^32 blocks of 16 bytes: 2^64 / 2^129).
+    A data key is replaced after a number of records and an age (DataKeyLimits), at the latest after 2^32 values, or 2^32 blocks
+    of 16 bytes (64 GiB; a value takes a block more than it fills, for its tag): an attacker's advantage over a random permutation
+    is then still below 2^-64 (2^32 blocks of 16 bytes: 2^64 / 2^129).
 
 What the associated data binds, and what it cannot
 
@@ -53,7 +54,8 @@ What the associated data binds, and what it cannot
     timestamp, which brokers set with LogAppendTime; headers, which mirrors add. So an attacker with the broker's disk can delete
     records and repeat old ones: under the same record key in the same topic, an old value stands for a new one. He sees record
     keys, headers, times, sizes, the topic, the names of keys, and who writes when. He can also put plain records of his own into
-    a topic: ``plain: fail`` of the filter refuses them, once all records of a topic are encrypted.
+    a topic, or change the marker and a size after it, so that an encrypted value is given out as it is: ``plain: fail`` of the
+    filter refuses both, once all records of a topic are encrypted.
     A rule opens records of the key that it names, and of those that it names as ``other_keys``. Whoever may use one of those keys
     at the key service can write values that open.
     Mirrors that copy records as they are to a topic of another name (MirrorMaker's default adds the name of the cluster): the

@@ -102,7 +102,7 @@ class ValueReader:
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
         if value[: len(MARKER)] != MARKER:
-            if value[4:5] == b"\1" and has_lost_marker(value):
+            if has_lost_marker(value):
                 raise CannotDecrypt("damaged", "the encrypted value is damaged: its marker was changed")
             if not self.accepts_plain:
                 raise CannotDecrypt("plain", "the value is not encrypted")
@@ -175,7 +175,7 @@ def encrypt_batch(batch: Batch, key: WritingKey, *, packs: bool = False) -> byte
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
-    editor = ValueEditor(key.sealing(batch.count or 1, batch.size, packs=packs))
+    editor = ValueEditor(key.sealing(packs=packs))
     return change_fields(batch, editor, zstd_level=FASTEST_ZSTD)
 
 

@@ -42,8 +42,8 @@ MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
 MOST_QUESTIONS = 8
 PAUSE_S, REFUSED_S, LASTING_S = 1.0, 10.0, 60.0  # rights are given sooner than a destroyed key comes back
-MOST_RECORDS = 1 << 32  # of a data key, and MOST_BYTES: bounds of the cipher, whatever the options say
-MOST_BYTES = 1 << 36
+MOST_RECORDS = 1 << 32  # of a data key, and MOST_BLOCKS: bounds of the cipher, whatever the options say
+MOST_BLOCKS = 1 << 32  # of 16 bytes
 
 Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted value
 
@@ -70,43 +70,43 @@ class WritingKey:
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
         self.records = 0
-        self.bytes = 0
+        self.blocks = 0  # of 16 bytes that the cipher made, one more for each tag
 
-    def sealing(self, records: int, size: int, *, packs: bool = False) -> Seal:
+    def sealing(self, *, packs: bool = False) -> Seal:
         """Return what encrypts the values of one batch, in one thread.
 
-        Args:
-            records, size: the batch has about *records* values of *size* bytes together.
-            packs: values that zstd makes smaller are compressed before.
+        *packs*: values that zstd makes smaller are compressed before.
         """
-        salt, envelope, numbers = os.urandom(4), self._envelope, self._numbers
-        encrypt = self._aes.encrypt
-        self.records += records
-        self.bytes += size
+        salt = os.urandom(4)
+        seal = self._sealing(self._envelope, salt)
+        return self._packing(seal, self._sealing(self._envelope_of_packed, salt)) if packs else seal
+
+    def _sealing(self, envelope: bytes, salt: bytes) -> Seal:
+        numbers, encrypt = self._numbers, self._aes.encrypt
 
         def seal(key: bytes | None, value: bytes) -> bytes:
-            nonce = salt + next(numbers).to_bytes(8, "big")  # next() of a count is one step, in any thread
+            number = next(numbers)  # one step, in any thread
+            self.records = number + 1
+            self.blocks += (len(value) + 15 >> 4) + 1
+            nonce = salt + number.to_bytes(8, "big")
             bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
             return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
 
-        return self._packing(seal, salt) if packs else seal
+        return seal
 
-    def _packing(self, seal: Seal, salt: bytes) -> Seal:
+    def _packing(self, seal: Seal, seal_packed: Seal) -> Seal:
         """Return what compresses a value, if that makes it smaller, and encrypts it then."""
         pack = ZstdCompressor(level=FASTEST_ZSTD).compress
-        envelope, numbers, encrypt = self._envelope_of_packed, self._numbers, self._aes.encrypt
 
-        def seal_packed(key: bytes | None, value: bytes) -> bytes:
+        def pack_and_seal(key: bytes | None, value: bytes) -> bytes:
             if len(value) < SMALLEST_PACKED:
                 return seal(key, value)
             packed = pack(value)
             if len(packed) >= len(value) or len(value) > DEFAULT_LIMITS.allowed(len(packed)):
                 return seal(key, value)
-            nonce = salt + next(numbers).to_bytes(8, "big")
-            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
-            return b"".join((envelope, nonce, encrypt(nonce, packed, bound)))
+            return seal_packed(key, packed)
 
-        return seal_packed
+        return pack_and_seal
 
 
 class Question(NamedTuple):
@@ -118,10 +118,11 @@ class Question(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """Since when the key service is away (seconds of the clock of DataKeys), and its last error."""
+    """Since when the key service is away (seconds of the clock of DataKeys), its last error, and what it did not answer."""
 
     since: float
     error: KeyServiceAway
+    question: Question
 
 
 @dataclass(slots=True)
@@ -174,6 +175,15 @@ class DataKeys:
         assert isinstance(key, AESGCM)
         return key
 
+    def is_away(self) -> bool:
+        """Return whether the key service did not answer the last time. It is asked again from time to time."""
+        if self.outage is None:
+            return False
+        with self._lock:
+            if self.outage is not None:
+                self._ask(self.outage.question, self._monotonic())
+        return True
+
     def close(self) -> None:
         """Forget all data keys, and close the service."""
         with self._lock:
@@ -197,7 +207,7 @@ class DataKeys:
 
     def _is_used_up(self, held: Held, most: int) -> bool:
         key = held.key
-        return isinstance(key, WritingKey) and (key.records >= most or key.bytes >= MOST_BYTES)
+        return isinstance(key, WritingKey) and (key.records >= most or key.blocks >= MOST_BLOCKS)
 
     def _ask(self, question: Question, now: float) -> KeyServiceError | None:
         """Ask the service in a thread; return its last error, if that is so recent that it is not asked again."""
@@ -250,7 +260,7 @@ class DataKeys:
         away = error if isinstance(error, KeyServiceAway) else None
         pause = PAUSE_S if away else REFUSED_S if isinstance(error, KeyRefused) else LASTING_S
         with self._lock:
-            self.outage = Outage(self.outage.since if self.outage else now, away) if away else None
+            self.outage = Outage(self.outage.since if self.outage else now, away, question) if away else None
             self._asked.discard(question)
             self._errors[question] = error, now + pause
             self._errors.move_to_end(question)

@@ -53,6 +53,8 @@ def split(data: bytes) -> bytes | None:
 
 def has_lost_marker(data: bytes) -> bool:
     """Return whether a field that begins with another marker is an envelope in all else: it has names and fitting sizes."""
+    if data[4:5] != b"\1":  # VERSION: most plain fields end here
+        return False
     size = int.from_bytes(data[SIZE_AT:FIXED], "big")
     if not FIXED < size <= len(data) - NONCE - TAG:
         return False

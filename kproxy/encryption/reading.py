@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproxy.encryption.envelope import MARKER, Damaged, Envelope, read_envelope, split
+from kproxy.encryption.envelope import MARKER, Damaged, Envelope, has_lost_marker, read_envelope, split
 from kproxy.encryption.services.contract import KeyRefused, KeyService, KeyServiceAway, KeyServiceError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RecordKeys:
 
     def decrypt(self, key: bytes | None, value: bytes) -> Decrypted | None:
         """Return what became of a value with the record key *key*; None for a plain value."""
-        if not value.startswith(MARKER):
+        if not value.startswith(MARKER) and not has_lost_marker(value):
             return None
         from kproxy.encryption.batches import CannotDecrypt, ValueReader  # noqa: PLC0415 - few captures have any
 
@@ -86,6 +86,7 @@ class RecordKeys:
 
 def _key_name(value: bytes) -> str | None:
     try:
-        return read_envelope(split(value) or b"").key_name
+        encoded = split(value)
+        return None if encoded is None else read_envelope(encoded).key_name
     except Damaged:
         return None

@@ -3,8 +3,9 @@
 The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
 topics by their ids). A partition whose topic no rule names is not looked into.
 
-    Produce   each batch of a topic with a rule is encrypted with the data key of its topic; without one, its partition is refused
-    Fetch     each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
+    Produce     each batch of a topic with a rule is encrypted with the data key of its topic; without one, it is refused
+    ShareFetch  its request waits while the key service is away: see Encrypt
+    Fetch       each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
 """
 
 import itertools
@@ -22,6 +23,7 @@ from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, K
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
 from kproxy.filters.contract import (
+    Close,
     ConnectionFacts,
     Direction,
     Filter,
@@ -45,7 +47,7 @@ from kproxy.filters.fetched_records import (
     withhold_unknown,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
-from kproxy.filters.turns import NotYet, retried
+from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Seconds, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
@@ -55,6 +57,8 @@ from kproxy.protocol.records.editing import TooLarge
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
 LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
 OUTAGE_S = 60.0  # between two that are logged
+MOST_GROUPS = 10_000
+SHARE_WAIT_S = 20.0  # clients give a request up after 30
 MOST_KEY_NAME = 255
 AWAY = "the key service has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
@@ -177,11 +181,16 @@ class Encrypt(Filter):
     formats 0 and 1 cannot be skipped: there, skip is as fail. A response has to fit into half of limits.held_frame_size, as
     with mask.
 
+    A broker counts a record as delivered when ShareFetch acquires it, and gives up after group.share.delivery.count.limit (5)
+    deliveries (KIP-932). So once records of a share group were withheld because the key service is away, further ShareFetch
+    requests of that group wait before they reach the broker, until the service answers; after 20 s the connection is closed, and
+    the client tries again. Each worker learns this by itself: an outage costs one delivery in each.
+
     List it after all filters that read values: mask, validate, deny by record.
     """
 
     name = "encrypt"
-    requests = (ApiKey.PRODUCE,)
+    requests = (ApiKey.PRODUCE, ApiKey.SHARE_FETCH)
     responses = answers = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
     names_topics = True
     encrypts_records = True
@@ -195,6 +204,7 @@ class Encrypt(Filter):
         self._logged: dict[tuple[str, str, str], float] = {}  # and when it may be logged again
         self._outage: Outage | None = None  # of the key service, as it was logged
         self._next_outage = 0.0  # when another one may be logged
+        self._waiting: set[str] = set()  # share groups that wait for the key service
         self._keys: DataKeys
 
     def on_start(self) -> None:
@@ -223,7 +233,9 @@ class Encrypt(Filter):
     # Produce
 
     def on_request(self, request: Request) -> Verdict | Any:
-        """Encrypt the records of topics with rules."""
+        """Encrypt the records of topics with rules; hold ShareFetch while its group waits for the key service."""
+        if request.api_key == ApiKey.SHARE_FETCH:
+            return self._hold_share_fetch(request)
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
@@ -233,6 +245,29 @@ class Encrypt(Filter):
         for job in jobs:
             _encrypt(job)
         return self._verdict(request, jobs)
+
+    def _hold_share_fetch(self, request: Request) -> Verdict | Any:
+        group = request.message.group_id or ""
+        request.kept[self.name] = group
+        if group in self._waiting and self._keys.is_away():
+            return self._when_back(group)
+        self._waiting.discard(group)
+        return Forward()
+
+    async def _when_back(self, group: str) -> Verdict:
+        until = self.runtime.monotonic() + SHARE_WAIT_S
+        while self._keys.is_away():
+            if self.runtime.monotonic() >= until:
+                return Close(f"the key service is away, and the share group {group} would acquire records in vain")
+            await self.runtime.sleep(LOOK_S * 10)
+        self._waiting.discard(group)
+        return Forward()
+
+    def hold_group(self, response: Response) -> None:
+        """Let the share group of a response, if it has one, wait for the key service from now on."""
+        group = response.request.kept.get(self.name)
+        if response.request.api_key == ApiKey.SHARE_FETCH and group and len(self._waiting) < MOST_GROUPS:
+            self._waiting.add(group)
 
     async def _encrypt_later(self, request: Request, jobs: list[Job]) -> Verdict:
         """Wait for the key service, and encrypt in a thread, while other connections go on."""
@@ -422,6 +457,8 @@ class Reading:
     def give(self, response: Response, changed: Changed) -> bool:
         """Put the records into the response; return whether it differs now. Log and count what could not be decrypted."""
         for error, event in self._reports:
+            if error.kind == "key service away":
+                self._filter.hold_group(response)
             self._filter.note_value(error, event, self._topic, self.partition.partition_index)
         return give(response, self.partition, changed)
 

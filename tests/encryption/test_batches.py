@@ -198,7 +198,7 @@ def test_no_nonce_is_used_twice_by_workers_and_restarts() -> None:
                 used[parts["wrapped"], parts["nonce"]] = used.get((parts["wrapped"], parts["nonce"]), 0) + 1
     assert len(used) == 4 * 3 * 4 * 500
     copies = [WritingKey("kek", "orders", DataKey(bytes(32), b"w")) for _ in range(2)]  # memory of a process, copied
-    nonces = {parts_of(copy.sealing(1, 1)(None, b"v"))["nonce"] for copy in copies}
+    nonces = {parts_of(copy.sealing()(None, b"v"))["nonce"] for copy in copies}
     assert len(nonces) == 2
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kproxy.encryption import data_keys
 from kproxy.encryption.data_keys import PAUSE_S, DataKeyLimits, DataKeys, KeyNotYet
 from kproxy.encryption.envelope import Envelope
 from kproxy.encryption.services.contract import DataKey, KeyDestroyed, KeyServiceAway, KeyServiceError
@@ -42,10 +43,26 @@ def test_a_topic_is_written_with_one_data_key_until_its_age_or_count_is_reached(
     assert keys.for_writing("orders", "kek") is first
     clock.at = 60.0
     second = _other(keys, first)
-    second.sealing(100, 1)
+    seal = second.sealing()
+    for _ in range(100):
+        seal(None, b"")
     third = _other(keys, second)
     assert third is not second
     assert service.calls == [("new", "kek")] * 4
+
+
+def test_a_data_key_is_used_up_by_what_the_cipher_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a value that is compressed before or in its batch too: 17 bytes are two blocks, and the tag is one."""
+    monkeypatch.setattr(data_keys, "MOST_BLOCKS", 9)
+    keys = DataKeys(GivenKeys(), LIMITS, Clock())
+    first = answered(lambda: keys.for_writing("orders", "kek"))
+    seal = first.sealing()
+    for _ in range(2):
+        seal(None, bytes(17))
+    assert answered(lambda: keys.for_writing("orders", "kek")) is first
+    first.sealing(packs=True)(None, bytes(100_000))  # a few bytes are left of it
+    assert _other(keys, first) is not first
+    assert 9 <= first.blocks < 20
 
 
 def test_what_a_worker_wrote_it_reads_without_the_service() -> None:

@@ -119,3 +119,5 @@ def test_a_key_service_that_is_away_is_asked_again_later(service: GivenKeys) -> 
     assert len(service.calls) == calls + 1
     service.error, clock[0] = None, AWAY_S + 1
     assert keys.decrypt(b"k", value) == (b'{"total":7}', "kek", None)
+    lost = keys.decrypt(b"k", b"\0" + value[1:])
+    assert lost is not None and lost.value is None and "marker" in (lost.problem or "")

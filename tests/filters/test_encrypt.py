@@ -325,3 +325,31 @@ def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
     with pytest.raises(UsageError, match="there is no key service"):
         load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})
+
+
+def test_a_share_group_acquires_nothing_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = (writer := Bench(monkeypatch)).written()
+    bench = Bench(monkeypatch)
+    bench.service.error = KeyServiceAway("it is slow")
+    topic = "AAAAAAAAAAAAAAAAAAAAAg"
+    monkeypatch.setattr(Encrypt, "topic_names", {topic: "orders"})
+
+    def ask(group: str) -> Outcome:
+        frame = request_frame("ShareFetchRequest", 1, make("ShareFetchRequest", group_id=group, member_id="m"))
+        return settled(bench.chain.on_request(bench.at, frame))
+
+    first = ask("billing")
+    assert isinstance(first, Send) and first.request is not None
+    acquired = part("ShareFetchResponse", "AcquiredRecords", first_offset=0, last_offset=2, delivery_count=1)
+    partition = part("ShareFetchResponse", "PartitionData", records=written, acquired_records=[acquired])
+    named = part("ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=topic, partitions=[partition])
+    body = message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[named]))
+    settled(bench.chain.on_response(bench.at, first.request, response_frame(78, 1, body)))
+    assert bench.counted()["failed", "key service away"] == 1
+    before = bench.runtime.at
+    assert isinstance(ask("billing"), Close)
+    assert 20 <= bench.runtime.at - before < 21
+    assert isinstance(ask("shipping"), Send)
+    bench.service.error = None
+    bench.service.plain.update(writer.service.plain)
+    assert isinstance(ask("billing"), Send)
