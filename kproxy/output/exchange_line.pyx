@@ -35,7 +35,7 @@ cdef enum:
     KEPT = 1 << 20  # bytes of the buffer that are kept for the next line
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
-    MOST_KNOWN = 4096
+    MOST_KNOWN = 1024  # a few MB, if each is as long as it may be
     LONGEST_KNOWN = 1024  # bytes of a body whose JSON is kept
 
 cdef int64_t SECOND = 1_000_000_000
