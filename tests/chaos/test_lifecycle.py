@@ -240,7 +240,7 @@ def test_promise_15_a_reload_refuses_no_connection(
             proxy.write()
             proxy.process.send_signal(signal.SIGHUP)
             reloads[0] += 1
-            over.wait(0.3)
+            over.wait(0.05)
 
     reloading = threading.Thread(target=reload)
     reloading.start()
