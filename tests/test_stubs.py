@@ -10,9 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 STUBS = sorted((ROOT / "kproxy").rglob("*.pyi"))
 
-# What stubtest may report: constructors whose parameters Python cannot be asked for, and annotations that only the
-# .pyi has. What no Python module uses need not be in a .pyi (--ignore-missing-stub).
-ALLOWED = re.compile(r"stub does not have \*args parameter")
+# What stubtest may report: constructors whose parameters Python cannot be asked for, or that only their module calls; the names
+# of operands; that a class is final. What no Python module uses need not be in a .pyi (--ignore-missing-stub).
+ALLOWED = re.compile(
+    r"stub does not have \*args parameter|\.Refused\.__init__ |\.__eq__ .* positional-only|marked with @final"
+)
 
 
 def module_of(stub: Path) -> str:
