@@ -311,7 +311,7 @@ def under_kills(proxy: Proxy, counting: Counting, folder: Path, kills: list[Call
             kill(proxy)
         # What a killed worker had in flight is counted when the next one opens its file; the others may answer before. One that
         # is dying may still write a line for each client
-        before = [each.written for each in all_totals()]
+        before = [each.written for each in eventually(all_totals, what="a file that is not renamed while it is read")]
         eventually(
             lambda: all(each.written > was + CLIENTS for each, was in zip(all_totals(), before, strict=True)),
             what="each worker writes lines again",

@@ -90,7 +90,9 @@ def test_rules_by_group_and_claim_limits_by_principal(proxy: Proxy, topic_name: 
     )
     assert took["bob"] > (REQUESTS - 1) / RATE - 0.5 > took["olga"]
     audited = proxy.file.parent.parent / "audit-0.jsonl"
-    lines = [json.loads(line) for file in audited.parent.glob("audit-*.jsonl") for line in file.open()]
+    lines = [
+        json.loads(line) for file in audited.parent.glob("audit-*.jsonl") for line in file.read_text().splitlines()
+    ]
     found = {(line["principal"], line["mechanism"]) for line in lines if line.get("api") == "CreateTopics"}
     assert found == {
         ("olga", "SCRAM-SHA-256"), ("bob", "SCRAM-SHA-256"), ("tom", "OAUTHBEARER"), ("eve", "OAUTHBEARER"),

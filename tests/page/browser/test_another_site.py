@@ -190,7 +190,10 @@ def test_pages_of_other_sites_read_nothing_and_change_nothing(driver: Any, port:
         page.complaints()  # drop the refusals
         assert person.done("GET", "/breakpoints") == before == []
         page.show("breakpoints")
-        assert page.complaints() == [], "the page itself is as before"
+        own_complaints = [
+            one for one in page.complaints() if one.startswith(f"http://{host}/")
+        ]  # a refusal may come late
+        assert own_complaints == [], "the page itself is as before"
 
 
 @pytest.mark.slow
