@@ -69,9 +69,9 @@ In the catalog the first file has the rows of all, and they are replaced togethe
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.
 
-What it costs: ``python -m tests.bench.spark`` measures it. A JVM and Python workers take about 5 s of CPU to start, as much as
-kproxy decode takes for 1 GiB of large requests, and each packet is read twice; with both, a core does 0.4 of what it does in
-kproxy decode on 1 GiB, 0.6 on 2 GiB and 0.77 on 8 GiB. Memory does not grow with the capture. For a cluster plan 1 GiB for the
+What it costs: ``python -m tests.bench.spark`` measures it. A JVM and Python workers take 3 to 5 s of CPU to start, more than
+kproxy decode takes for 1 GiB of large requests, and each packet is read twice; with both, a core does 0.3 of what it does in
+kproxy decode on 1 GiB, 0.4 on 2 GiB and 0.6 on 8 GiB. Memory does not grow with the capture. For a cluster plan 1 GiB for the
 JVM of each executor and 0.5 GiB for each core. 10 TB a day of large requests keep one core busy on average, of tiny requests
 ten, since rows cost more than bytes. Of a divided capture each byte is read twice, written to the staging folder once, and read
 again.
