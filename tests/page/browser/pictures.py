@@ -17,7 +17,7 @@ SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, pa
     "exchanges": ("exchanges", {}, []),
     "exchange": ("exchanges", {"at": "9"}, []),
     "records": ("exchanges", {"at": "11"}, ["#tab-records"]),
-    "errors": ("exchanges", {"filter": "size(errors) > 0", "at": "86"}, ["[role=tab]:nth-of-type(2)"]),
+    "errors": ("exchanges", {"filter": "size(errors) > 0", "at": "212"}, ["[role=tab]:nth-of-type(2)"]),
     "mistake": ("exchanges", {"filter": 'apiKey == 1 && clientld == "a"'}, []),
     "nothing": ("exchanges", {"filter": "apiKey == 70"}, []),
     "map": ("map", {}, []),
