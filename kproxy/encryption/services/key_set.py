@@ -282,7 +282,7 @@ class KeySet:
         try:
             file = msgspec.json.decode(data, type=SealedFile)
         except (msgspec.DecodeError, RecursionError):
-            raise KeyServiceError(f"{self._path} is not a key set of kproxy") from None
+            raise KeyServiceAway(f"{self._path} is not a key set of kproxy") from None
         if file.format != FORMAT:
             raise KeyServiceError(f"{self._path} is not a {FORMAT}")
         try:
@@ -292,7 +292,7 @@ class KeySet:
             return msgspec.json.decode(plain, type=Keys)
         except (InvalidTag, ValueError):
             what = "the passphrase" if self._options.passphrase is not None else "the key file"
-            raise KeyServiceError(f"{what} does not open {self._path}, or the file is damaged") from None
+            raise KeyServiceAway(f"{what} does not open {self._path}, or the file is damaged") from None
 
     def _write(self, keys: Keys, dry_run: bool) -> None:
         """Write the file in one step, for its owner alone. *dry_run*: write it next to where it would be, and remove it."""
