@@ -184,7 +184,8 @@ class Encrypt(Filter):
     A broker counts a record as delivered when ShareFetch acquires it, and gives up after group.share.delivery.count.limit (5)
     deliveries (KIP-932). So once records of a share group were withheld because the key service is away, further ShareFetch
     requests of that group wait before they reach the broker, until the service answers; after 20 s the connection is closed, and
-    the client tries again. Each worker learns this by itself: an outage costs one delivery in each.
+    the client tries again. Each worker learns this by itself, from the first call that fails: a service that hangs costs more
+    deliveries than one that refuses. The state is that of the service, not of a key: an answer for another key ends the wait.
 
     List it after all filters that read values: mask, validate, deny by record.
     """

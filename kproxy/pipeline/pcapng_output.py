@@ -315,9 +315,9 @@ class OrderedPackets(Output):
     def _add(self, event: Event, piece: Piece) -> None:
         self._of(event).items += 1
         self._count += 1
-        comment = piece.comment
-        head = _ITEM.pack(max(0, piece.at), event.connection.number, piece.direction, piece.hole, len(comment))
-        self._order.add(_key(piece, self._count), head + comment + piece.data)
+        size = len(piece.comment)
+        head = _ITEM.pack(max(0, piece.at), event.connection.number, piece.direction, piece.hole, size)
+        self._order.add(_key(piece, self._count), head + piece.comment + piece.data)
 
     def _of(self, event: Event) -> _Open:
         number = event.connection.number

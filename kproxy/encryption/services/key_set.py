@@ -347,7 +347,7 @@ def _usable(step: Callable[[], T], path: Path) -> T:
 
 
 def _replace(path: Path, data: bytes, dry_run: bool) -> None:
-    """Write a file in one step. One that exists keeps its owner and mode; of a link, its target is written. Raises OSError."""
+    """Replace a file in one step. The new file gets the owner and mode of the old one; a link stays a link. Raises OSError."""
     path = path.resolve()
     before = path.stat() if path.exists() else None
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

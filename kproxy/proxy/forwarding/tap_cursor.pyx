@@ -34,8 +34,8 @@ SASL tokens are not exchanges. They are kept whole or not at all; once one is le
 session knows nothing of the login. A SaslHandshake or SaslAuthenticate that cannot be kept whole ends the session for the reader
 (CLOSE), if nothing else is in flight: the next request opens another, which has not missed a part of a login.
 
-What filters do to a frame is said by EDITED records before its end (``note_edit``). So the end of a held frame is written after the
-verdict; where that comes later than the chunk, the last byte is withheld, in the room that was reserved for LEFT_OUT.
+An EDITED record says what a filter did to a frame (``note_edit``). It has to come before the last byte of the frame. So while the
+frame waits for a verdict, its last byte is kept back (``withhold_end``). It is written later, in the room reserved for LEFT_OUT.
 
 Bytes without frames (an opaque link, what a refused frame begins with) are copied as long as there is room for all of them.
 """
@@ -539,7 +539,7 @@ cdef class TapCursor:
         self.link.release(LEFT_OUT_ROOM)
 
     cdef void withhold_end(self, uint64_t now) noexcept:
-        """Withhold the last byte of the frame in processing, all of which was taken, until ``end_frame``."""
+        """Keep the last byte of the current frame back until ``end_frame``; the other bytes are in the run."""
         if self.is_tapped() and self.run != NULL and not self.omitted:
             self.last = (self.run_end - 1)[0]
             self.last_at = now

@@ -32,7 +32,7 @@ class Opened(msgspec.Struct):
     from_start: bool  # the bytes that follow are the first of the connection
     in_frames: bool = False  # the bytes that follow begin with a frame, in both directions
     tls: ClientTls | None = None  # None: the client has none
-    user_name: str | None = None  # who has logged in to kproxy; None: nobody has to
+    user_name: str | None = None  # the client's name in its login to kproxy; None: kproxy asks for no login
     sasl_mechanism: str | None = None  # of that login; None: it was a certificate
 
 
