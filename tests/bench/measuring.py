@@ -32,11 +32,6 @@ def cost(command: Sequence[str], **options: Any) -> Cost:
     """Run a command, throwing away what it prints. Raises CalledProcessError where it fails."""
     began = time.monotonic()
     process = subprocess.Popen(command, **{"stdout": subprocess.DEVNULL, **options})
-    return ended(process, began)
-
-
-def ended(process: "subprocess.Popen[Any]", began: float) -> Cost:
-    """Wait for the end of a process."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -44,9 +39,14 @@ def ended(process: "subprocess.Popen[Any]", began: float) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1024)
 
 
-def options_of(doc: str | None, **defaults: Any) -> argparse.Namespace:
-    """What the command line says: an option for each default; lists are written with commas, False is a switch."""
+def options_of(doc: str | None, words: str = "", **defaults: Any) -> argparse.Namespace:
+    """What the command line says: an option for each default; lists are written with commas, False is a switch.
+
+    With *words*, what is no option is a list of that name.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if words:
+        parser.add_argument(words, nargs="+")
     for name, default in defaults.items():
         option = f"--{name.replace('_', '-')}"
         if default is False:
