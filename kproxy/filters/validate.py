@@ -356,7 +356,7 @@ class _Check:
         if self._of_topic[part] is not None:
             return False
         known, is_deep = self._readers[part], self._depths[part] == "payload"
-        about = schema_headers(part), part == "key", MOST_IDS
+        about = tuple(map(str.encode, schema_headers(part))), part == "key", MOST_IDS
         if known:
             ids, other = find_schema_ids(opened, *about, known if is_deep else None)
             if other < 0 and ids.keys() <= known.keys():

@@ -30,7 +30,7 @@ GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
 OF_EVENT = re.compile(rb"/(?:ids|(globalIds)|contentIds)/(\d{1,18})/?$")  # at the end of a URL
-MARKS = (b"\0", b"\3", SINGLE_OBJECT[:1])  # the first byte of framed data, where no header names the schema
+MARKS = b"\0\3" + SINGLE_OBJECT[:1]  # first bytes of framed data, where no header names the schema
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -85,6 +85,8 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     """
     if headers and part in ("key", "value") and (framed := _by_headers(data, part, headers)) is not None:
         return framed
+    if not data or data[0] not in MARKS:
+        return None  # nearly always
     if data[:1] == b"\0" and len(data) >= CONFLUENT:
         return _numbered(data)
     if data[:1] == b"\3" and len(data) >= GLUE and data[1] in (0, ZLIB):
@@ -128,15 +130,16 @@ def reframed(data: bytes, framed: Framed | None, payload: bytes) -> bytes:
 
 
 @cache
-def schema_headers(part: str) -> tuple[bytes, ...]:
+def schema_headers(part: str) -> frozenset[str]:
     """Return the names, in lower case, of the headers in which a schema may be named."""
     own = (f"__{part}_schema_id", f"apicurio.{part}.globalid", f"apicurio.{part}.contentid")
-    return tuple(name.encode() for name in (*own, *(["content-type", "ce_dataschema"] if part == "value" else [])))
+    return frozenset((*own, *(("content-type", "ce_dataschema") if part == "value" else ())))
 
 
 def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
+    names = schema_headers(part)
     for name, value in headers:
-        if not value:
+        if not value or name.lower() not in names:
             continue
         if name == f"__{part}_schema_id":
             if value[0] == 0 and len(value) >= CONFLUENT:

@@ -248,7 +248,7 @@ class Schemas:
         Everything that reads contents of records by their schemas comes through here.
         """
         framed = find_framing(data, part, headers)
-        schema = self.chosen.get((topic or "", part))
+        schema = self.chosen.get((topic or "", part)) if self.chosen else None
         if schema is None and framed is None:
             return None
         if schema is None and framed is not None:

@@ -17,6 +17,7 @@ from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, reco
 from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.embedded.viewers import Content
 from kproxy.protocol.records import Batches, Problem, to_arrow
+from kproxy.protocol.records.columns import rows_beginning
 from kproxy.schemas.framings import MARKS, schema_headers
 from kproxy.schemas.viewer import SchemaViewer
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 NO_TIMESTAMP = -1
 MOST_JSON = 64 * 1024 * 1024  # characters of all keys or all values of one field, which may take a byte each
 TOO_MUCH = f"the records before it take {MOST_JSON:,} characters as JSON"
-BEGINNINGS = (*MARKS, ENCRYPTED[:1], *(bytes((one,)) for one in b"{[ \t\r\n"))
+BEGINNINGS = MARKS + ENCRYPTED[:1] + b"{[ \t\r\n"
 
 
 def record_columns(
@@ -52,10 +53,10 @@ def record_columns(
     keys, values = (records[part].cast(pa.binary()) for part in ("key", "value"))
     headers = _headers(records["headers"], schema.field("headers").type)
     if viewers is not None:
-        values = _decrypted(keys, values, viewers)
+        values = _decrypted(keys, values, rows_beginning(_views(records["value"]), ENCRYPTED[:1]), viewers)
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
     for part, data in (("key", keys), ("value", values)):
-        columns += _described(data, headers, Content(field.topic, part), viewers)
+        columns += _described(data, _views(records[part]), headers, Content(field.topic, part), viewers)
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -73,21 +74,22 @@ def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
     return pa.array(withheld, pa.binary())
 
 
-def _decrypted(keys: "pyarrow.Array", values: "pyarrow.Array", viewers: "Viewers") -> "pyarrow.Array":
-    """Return the values of records, decrypted where they are encrypted and a key service has their keys."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
+def _views(column: "pyarrow.Array") -> "pyarrow.Buffer":
+    """Return the memory of a column of ``to_arrow``, which has no offset."""
+    return column.buffers()[1]
 
-    marked = pc.equal(pc.binary_slice(values, 0, len(ENCRYPTED)), pa.scalar(ENCRYPTED, pa.binary()))
-    rows = pc.indices_nonzero(marked.fill_null(False)).to_pylist()
-    if not rows:
-        return values
-    plain = values.to_pylist()
+
+def _decrypted(keys: "pyarrow.Array", values: "pyarrow.Array", rows: list[int], viewers: "Viewers") -> "pyarrow.Array":
+    """Return the values of records, those of *rows* decrypted if they are encrypted and a key service has their keys."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    plain = None
     for row in rows:
-        decrypted = viewers.decrypt(keys[row].as_py(), plain[row])
+        decrypted = viewers.decrypt(keys[row].as_py(), values[row].as_py())
         if decrypted is not None and decrypted.value is not None:
+            plain = plain or values.to_pylist()
             plain[row] = decrypted.value
-    return pa.array(plain, pa.binary())
+    return values if plain is None else pa.array(plain, pa.binary())
 
 
 Described = tuple[str | None, str | None, str | None, int | None, bool | None, str | None]
@@ -95,14 +97,18 @@ NOTHING: Described = (None, None, None, None, None, None)
 
 
 def _described(
-    data: "pyarrow.Array", headers: "pyarrow.Array", content: Content, viewers: "Viewers | None"
+    data: "pyarrow.Array",
+    views: "pyarrow.Buffer",
+    headers: "pyarrow.Array",
+    content: Content,
+    viewers: "Viewers | None",
 ) -> "list[pyarrow.Array]":
     """Return the columns of keys or values by their schemas: JSON, id, subject, version, whether it fits, problem."""
     import pyarrow as pa  # noqa: PLC0415
 
     kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.bool_(), pa.string())
     is_viewed = viewers is not None and content.topic not in INTERNAL_TOPICS
-    rows = _worth_viewing(data, headers, content, viewers) if viewers is not None and is_viewed else []
+    rows = _worth_viewing(data, views, headers, content, viewers) if viewers is not None and is_viewed else []
     if viewers is None or not rows:
         return [pa.nulls(len(data), kind) for kind in kinds]
     shown: list[Described] = [NOTHING] * len(data)
@@ -118,19 +124,18 @@ def _described(
     return [pa.array(values, kind) for values, kind in zip(zip(*shown, strict=True), kinds, strict=True)]
 
 
-def _worth_viewing(data: "pyarrow.Array", headers: "pyarrow.Array", content: Content, viewers: "Viewers") -> list[int]:
+def _worth_viewing(
+    data: "pyarrow.Array", views: "pyarrow.Buffer", headers: "pyarrow.Array", content: Content, viewers: "Viewers"
+) -> list[int]:
     """Return the rows whose key or value may have a schema or be JSON, mostly by its first byte."""
-    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    names = {name.lower() for name in pc.unique(headers.values.field("key")).to_pylist()} if len(headers.values) else ()
-    chosen = SchemaViewer.of(viewers).schemas.chosen
-    if (content.topic, content.part) in chosen or any(name in names for name in schema_headers(content.part)):
-        some = pc.is_valid(data)
-    else:
-        some = pc.is_in(pc.binary_slice(data, 0, 1), pa.array(BEGINNINGS, pa.binary()))
-    rows: list[int] = pc.indices_nonzero(some).to_pylist()
-    return rows
+    pairs, chosen = headers.values, SchemaViewer.of(viewers).schemas.chosen
+    names = {_name(name).lower() for name in pc.unique(pairs.field("key")).to_pylist()} if len(pairs) else set()
+    if (content.topic, content.part) in chosen or names & schema_headers(content.part):
+        rows: list[int] = pc.indices_nonzero(pc.is_valid(data)).to_pylist()
+        return rows
+    return rows_beginning(views, BEGINNINGS)
 
 
 def _name(header: bytes) -> str:

@@ -94,7 +94,7 @@ class TextViewer:
             if len(data) <= 4 * MOST_SHOWN or error.start < 4 * MOST_SHOWN - 3:
                 return None
             text = data[: error.start].decode()
-        if any(not char.isprintable() and char not in "\n\r\t" for char in text):
+        if not text.isprintable() and any(not char.isprintable() and char not in "\n\r\t" for char in text):
             return None
         return text[:MOST_SHOWN]
 
@@ -150,7 +150,8 @@ class Viewers:
             return None
         try:
             result = viewer.view(data, content)
-            json.dumps(result, allow_nan=False)  # a value that JSON lacks would break the whole line
+            if result is not None:
+                json.dumps(result, allow_nan=False)  # a value that JSON lacks would break the whole line
         except Exception as error:
             self.faults[viewer.name] = f"{type(error).__name__}: {error}"[:200]
             self._counts[viewer.name] = self._counts.get(viewer.name, 0) + 1

@@ -5,7 +5,7 @@ A view is 16 bytes: size int32, then either up to 12 bytes of data, or the first
 Buffer 0 is the records field; every compressed batch adds its decompressed bytes as a buffer.
 """
 
-from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
+from cpython.buffer cimport Py_buffer, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
@@ -115,6 +115,33 @@ cdef struct Source:
     const uint8_t *base
     const uint8_t *limit
     uint32_t number
+
+
+def rows_beginning(views: object, bytes beginnings not None) -> list[int]:
+    """Return the rows whose first byte is one of *beginnings*; empty ones and nulls have none.
+
+    A view holds the first bytes of its data, so nothing else is looked at.
+
+    Args:
+        views: the memory of a column of views, from its first row on.
+    """
+    cdef uint8_t[256] wanted
+    cdef Py_buffer memory
+    cdef const View *view
+    cdef Py_ssize_t row
+    cdef list rows = []
+    memset(wanted, 0, sizeof(wanted))
+    for row in range(len(beginnings)):
+        wanted[<uint8_t>beginnings[row]] = 1
+    PyObject_GetBuffer(views, &memory, PyBUF_SIMPLE)
+    try:
+        view = <const View *>memory.buf
+        for row in range(memory.len // <Py_ssize_t>sizeof(View)):
+            if view[row].size > 0 and wanted[(<const uint8_t *>&view[row].a)[0]]:
+                rows.append(row)
+    finally:
+        PyBuffer_Release(&memory)
+    return rows
 
 
 cdef class Columns:

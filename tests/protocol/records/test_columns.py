@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kproxy.protocol.records.batches import Batch
-from kproxy.protocol.records.columns import Columns
+from kproxy.protocol.records.columns import Columns, rows_beginning
 from tests.support.corpus import golden_bytes
 from tests.support.frames import batch, message, record, sized, varint
 
@@ -75,3 +75,12 @@ def test_it_stops_at_what_is_compressed_or_broken() -> None:
 def test_a_position_outside_is_refused() -> None:
     with pytest.raises(IndexError):
         Columns().add_plain(b"", 1, MOST)
+
+
+def test_rows_by_their_first_byte() -> None:
+    values = [b"\0short", None, b"", b"{" + bytes(40), b"text", b"\xff", b"\0" * 12]
+    data = batch(b"".join(record(None, value, number) for number, value in enumerate(values)), len(values))
+    columns = added(data)
+    expected = [number for number, value in enumerate(values) if value and value[0] in b"\0{\xff"]
+    assert rows_beginning(columns.values, b"\0{\xff") == expected
+    assert rows_beginning(columns.keys, b"\0{\xff") == rows_beginning(b"", b"\0") == []
