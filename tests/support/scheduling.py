@@ -9,21 +9,16 @@ the same.
 How long a group or a test takes is what it took in the last run here (in pytest's cache), else what ``seconds.json`` says, else
 ``UNKNOWN`` for each test. ``seconds.json`` only sets the order, so it may be out of date; to renew it, run all tests and copy
 `.pytest_cache/v/kproxy/seconds` over it.
-
-While the workers run, a line now and then says how much of the work is done, in place of pytest's dots: these count tests,
-and the first minute's are a thousand times as long as the last minute's.
 """
 
 import json
 import tempfile
-import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from xdist.scheduler import LoadScopeScheduling
 
 FOLDER = pytest.StashKey[str]()
@@ -33,7 +28,6 @@ WORTH_KEEPING = 1.0  # seconds; the order of what is shorter does not matter
 CACHED = "kproxy/seconds"
 CHECKED_IN = Path(__file__).with_name("seconds.json")
 SHARED = ("single", "three", "driver", "spark")  # fixtures of the session that are dear to keep
-LINE_EVERY = 10.0  # seconds
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,7 +76,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     if config.getoption("dist") != "loadgroup":
         return None
     scheduler = GroupScheduling(config, log)
-    config.pluginmanager.register(Progress(config, scheduler))
+    config.pluginmanager.register(Measured(config, scheduler))
     return scheduler
 
 
@@ -156,72 +150,20 @@ class GroupScheduling(LoadScopeScheduling):
         node.send_runtest_some(places)
 
 
-class Progress:
-    """Measures what the tests take, prints how far the run is, and keeps the measurements for the next run's order."""
+class Measured:
+    """Keeps what took long, for the order of the next run."""
 
     def __init__(self, config: pytest.Config, scheduler: GroupScheduling) -> None:
         self._config = config
         self._scheduler = scheduler
-        self._began = self._last_line = time.monotonic()
         self._took: dict[str, float] = {}  # seconds by scope
-        self._left: dict[str, int] = {}  # tests by scope
-        self._finished = self._failed = 0
 
-    @property
-    def _quiet(self) -> bool:
-        return self._config.get_verbosity() <= 0
-
-    @cached_property
-    def _tests_of(self) -> dict[str, int]:
-        tests_of: dict[str, int] = {}
-        for nodeid in self._scheduler.collection or ():
-            scope = self._scheduler.scope_of(nodeid)
-            tests_of[scope] = tests_of.get(scope, 0) + 1
-        return tests_of
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Count tests that passed and failed without a letter for each: the lines say so."""
-        if (
-            not self._quiet
-            or hasattr(report, "wasxfail")
-            or not (report.failed or (report.when, report.passed) == ("call", True))
-        ):
-            return None
-        return ("passed" if report.passed else "failed" if report.when == "call" else "error"), "", ""
-
-    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         scope = self._scheduler.scope_of(report.nodeid)
         self._took[scope] = self._took.get(scope, 0.0) + report.duration
-        self._failed += report.failed
-        if report.when == "teardown":
-            self._finished += 1
-            self._left[scope] = self._left.get(scope, self._tests_of.get(scope, 1)) - 1
-        if self._quiet and (report.failed or time.monotonic() - self._last_line > LINE_EVERY):
-            self._write_line(f"FAILED {report.nodeid}" if report.failed else self._how_far())
-
-    def _write_line(self, line: str) -> None:
-        self._last_line = time.monotonic()
-        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        if isinstance(terminal, TerminalReporter):
-            terminal.write_line(line)
-            terminal.flush()
-
-    def _how_far(self) -> str:
-        expected = {scope: self._scheduler.expected_seconds(scope, tests) for scope, tests in self._tests_of.items()}
-        done = sum(expected[s] * (1 - self._left.get(s, tests) / tests) for s, tests in self._tests_of.items())
-        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
-        failed = f", {self._failed} failed" if self._failed else ""
-        percent = 100 * done / sum(expected.values())
-        tests = f"{self._finished:,} of {sum(self._tests_of.values()):,} tests"
-        return f"{minutes}:{seconds:02}  {percent:3.0f} % of the work, {tests}{failed}"
 
     def pytest_sessionfinish(self) -> None:
-        """Keep what took long, for the order of the next run."""
         cache = getattr(self._config, "cache", None)
         if cache is not None:
-            known = _cached_seconds(self._config)
-            complete = {scope: took for scope, took in self._took.items() if self._left.get(scope) == 0}
-            known.update({scope: round(took, 1) for scope, took in complete.items() if took >= WORTH_KEEPING})
-            cache.set(CACHED, known)
+            long = {scope: round(took, 1) for scope, took in self._took.items() if took >= WORTH_KEEPING}
+            cache.set(CACHED, _cached_seconds(self._config) | long)
