@@ -33,6 +33,7 @@ from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import DecodedLog, open_input
 from kproxy.pipeline.pcapng_output import OrderedPackets
+from kproxy.protocol.expressions import first_sentence
 
 FORMATS = {  # format -> options of kproxy decode, name of the file
     "jsonl": (("--format", "jsonl"), "exchanges.jsonl"),
@@ -251,12 +252,12 @@ class Selection:
                         only = " SEMI JOIN page_exported USING (connection_id, exchange)" if is_chosen else ""
                         columns = ", ".join(f'"{name}"' for name in names)
                         query = f"SELECT {columns} FROM {part(table.name)}{only}"
-                        for batch in cursor.sql(query).to_arrow_reader(
-                            ROWS
-                        ):  # however many there are, few are in memory
+                        # however many there are, few are in memory
+                        for batch in cursor.sql(query).to_arrow_reader(ROWS):
                             directory.write(table, batch.cast(schema_of(table)))
         except OSError as error:
-            raise UsageError(f"the tables could not be written to {target.parent}: {error.strerror}") from error
+            reason = error.strerror or first_sentence(error)  # DuckDB's errors come as OSError too, through Arrow
+            raise UsageError(f"the tables could not be written to {target.parent}: {reason}") from error
 
 
 def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:

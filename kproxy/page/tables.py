@@ -449,7 +449,8 @@ class KeptColumns:
                         return
                     try:
                         self._columns[column.name] = self._column(cursor, column)
-                    except duckdb.Error:  # the files are damaged, or memory is short: the request itself will report it
+                    except (duckdb.Error, OSError):  # what fails after the first rows is an OSError, an interrupt too
+                        # the files are damaged, or memory is short, which the request itself will report; or the page ends
                         self._columns[column.name] = None
             finally:
                 with self._lock:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from kproxy.errors import UsageError
 from kproxy.page.columns import COLUMNS, SHOWN
@@ -174,6 +176,23 @@ def test_what_is_too_large_is_not_kept(twice: Tabled) -> None:
     assert kept.rows(FAR, [COLUMNS["number"]]) == [(number,) for number in FAR], "48 kB"
     kept.close()
     assert kept.rows(FAR, [COLUMNS["acks"]]) is None, "nothing is read any more"
+
+
+def test_it_may_be_closed_while_rows_arrive(twice: Tabled, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptColumns(twice)
+
+    def interrupt(_kind: pa.DataType) -> bool:  # at the first piece, when the rest is not computed yet
+        assert kept._cursor is not None
+        kept._cursor.interrupt()
+        return False
+
+    monkeypatch.setattr("kproxy.page.tables.PIECE", 1)
+    monkeypatch.setattr("pyarrow.types.is_string", interrupt)
+    large = replace(COLUMNS["number"], sql="e.number || repeat('a', 2000)")
+    assert kept.rows(FAR, [large]) is None
+    kept.wait()  # a thread that ends by an exception fails the test
+    assert kept.rows(FAR, [large]) is None
+    kept.close()
 
 
 @pytest.fixture(scope="module")

@@ -189,13 +189,13 @@ class Page:
         return True
 
     def until(self, ask: Callable[[], T], what: str) -> T:
-        """Ask until the answer is true. If an element was redrawn meanwhile, ask again."""
+        """Ask until the answer is true. If an element was redrawn meanwhile, or is not there yet, ask again."""
 
         def asked() -> T:
             try:
                 return ask()
-            except StaleElementReferenceException as error:
-                raise AssertionError("an element was drawn anew") from error
+            except (StaleElementReferenceException, IndexError) as error:  # IndexError: the first of no texts
+                raise AssertionError("an element was drawn anew, or is not there yet") from error
 
         return eventually(asked, patience=PATIENCE, what=what)
 
