@@ -111,8 +111,6 @@ def test_share_groups_get_plain_values(behind: Behind, encrypting: dict[str, Any
 def test_the_newest_value_of_each_key_is_read_after_compaction_with_plain_and_re_keyed_records(
     behind: Behind, encrypting: dict[str, Any], topic_name: str
 ) -> None:
-    words = "--alter --entity-type brokers --entity-default --add-config log.cleaner.backoff.ms=100"
-    behind(encrypting).tool("kafka.admin.ConfigCommand", words, past=True)
     cleaned = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(1 << 20)}
     create(behind, topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
     often = {**encrypting, "with": {**encrypting["with"], "data_key_records": 7}}

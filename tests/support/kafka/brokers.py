@@ -51,6 +51,8 @@ SMALL = {
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "4000",
     "log.retention.ms": "-1",  # records that the tests make by hand are of long ago: 30 s after its start a broker deletes them
+    "log.cleaner.dedupe.buffer.size": str(4 << 20),  # 128 MiB else, of a heap of 192
+    "log.cleaner.backoff.ms": "200",
     "auto.create.topics.enable": "false",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
