@@ -84,11 +84,13 @@ class ValueReader:
         self._ciphers: dict[bytes, Cipher] = {}
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
+        self.missing: set[Envelope] = set()  # of the batch: those whose data keys the key service has not given (yet)
 
     def begin(self) -> None:
         """Begin another batch, or the same again: its compressed values may unpack to as much as the records of a batch."""
         self.left = DEFAULT_LIMITS.decompressed
         self.waits = 0
+        self.missing.clear()
         if len(self._ciphers) + len(self._failed) > MOST_CIPHERS // 2:
             self._ciphers.clear()
             self._failed.clear()
@@ -160,14 +162,23 @@ class ValueReader:
             raise CannotDecrypt("key refused", f"the value takes the key {name!r}, and its rule names no such key")
         try:
             cipher = envelope, self._keys.for_reading(envelope).decrypt
+        except KeyNotYet:
+            self._note_missing(envelope)
+            raise
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
             why = kind, f"the value takes the key {name!r}: {error}"
-            if not isinstance(error, KeyServiceAway):
+            if isinstance(error, KeyServiceAway):
+                self._note_missing(envelope)
+            else:
                 self._failed[encoded] = why
             raise CannotDecrypt(*why) from None
         self._ciphers[encoded] = cipher
         return cipher
+
+    def _note_missing(self, envelope: Envelope) -> None:
+        if len(self.missing) < MOST_QUESTIONS:
+            self.missing.add(envelope)
 
 
 def encrypt_batch(batch: Batch, key: WritingKey, *, packs: bool = False) -> bytes | None:

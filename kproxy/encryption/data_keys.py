@@ -69,8 +69,13 @@ class WritingKey:
         self._envelope_of_packed = Envelope(key_name, topic, data_key.wrapped, Codec.ZSTD).encoded()
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
+        self._blocks: dict[int, int] = {}  # by thread, as += in two threads loses some
         self.records = 0
-        self.blocks = 0  # of 16 bytes that the cipher made, one more for each tag
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of 16 bytes the cipher made, one more for each tag."""
+        return sum(list(self._blocks.values()))
 
     def sealing(self, *, packs: bool = False) -> Seal:
         """Return what encrypts the values of one batch, in one thread.
@@ -82,12 +87,13 @@ class WritingKey:
         return self._packing(seal, self._sealing(self._envelope_of_packed, salt)) if packs else seal
 
     def _sealing(self, envelope: bytes, salt: bytes) -> Seal:
-        numbers, encrypt = self._numbers, self._aes.encrypt
+        numbers, encrypt, blocks, thread = self._numbers, self._aes.encrypt, self._blocks, threading.get_ident()
+        blocks.setdefault(thread, 0)
 
         def seal(key: bytes | None, value: bytes) -> bytes:
             number = next(numbers)  # one step, in any thread
             self.records = number + 1
-            self.blocks += (len(value) + 15 >> 4) + 1
+            blocks[thread] += (len(value) + 15 >> 4) + 1
             nonce = salt + number.to_bytes(8, "big")
             bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
             return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
@@ -118,11 +124,10 @@ class Question(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """Since when the key service is away (seconds of the clock of DataKeys), its last error, and what it did not answer."""
+    """Since when the key service is away (seconds of the clock of DataKeys), and its last error."""
 
     since: float
     error: KeyServiceAway
-    question: Question
 
 
 @dataclass(slots=True)
@@ -143,7 +148,7 @@ class DataKeys:
         monotonic: seconds of a clock that never goes back.
 
     Attributes:
-        outage: not None from a KeyServiceAway until the service answers again.
+        outage: not None from a KeyServiceAway until the service answers again, for any key: for the log.
     """
 
     def __init__(
@@ -175,14 +180,15 @@ class DataKeys:
         assert isinstance(key, AESGCM)
         return key
 
-    def is_away(self) -> bool:
-        """Return whether the key service did not answer the last time. It is asked again from time to time."""
-        if self.outage is None:
-            return False
-        with self._lock:
-            if self.outage is not None:
-                self._ask(self.outage.question, self._monotonic())
-        return True
+    def is_missing(self, envelope: Envelope) -> bool:
+        """Return whether the key service has not answered for the data key of a record. It is asked from time to time."""
+        try:
+            self.for_reading(envelope)
+        except (KeyNotYet, KeyServiceAway):
+            return True
+        except KeyServiceError:
+            pass  # it will not give the key: the policy of the rule decides what becomes of the record
+        return False
 
     def close(self) -> None:
         """Forget all data keys, and close the service."""
@@ -260,7 +266,7 @@ class DataKeys:
         away = error if isinstance(error, KeyServiceAway) else None
         pause = PAUSE_S if away else REFUSED_S if isinstance(error, KeyRefused) else LASTING_S
         with self._lock:
-            self.outage = Outage(self.outage.since if self.outage else now, away, question) if away else None
+            self.outage = Outage(self.outage.since if self.outage else now, away) if away else None
             self._asked.discard(question)
             self._errors[question] = error, now + pause
             self._errors.move_to_end(question)

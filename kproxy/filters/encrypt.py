@@ -4,7 +4,7 @@ The format and what it protects are in kproxy.encryption. Produce, Fetch and Sha
 topics by their ids). A partition whose topic no rule names is not looked into.
 
     Produce     each batch of a topic with a rule is encrypted with the data key of its topic; without one, it is refused
-    ShareFetch  its request waits while the key service is away: see Encrypt
+    ShareFetch  its request acquires nothing while its group waits for a data key: see Encrypt
     Fetch       each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
 """
 
@@ -20,10 +20,10 @@ from msgspec import Meta
 
 from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, WritingKey
+from kproxy.encryption.envelope import Envelope
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
 from kproxy.filters.contract import (
-    Close,
     ConnectionFacts,
     Direction,
     Filter,
@@ -58,7 +58,10 @@ MOST_LOGGED = 1_000  # kinds of events, each of a topic
 LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
 OUTAGE_S = 60.0  # between two that are logged
 MOST_GROUPS = 10_000
-SHARE_WAIT_S = 20.0  # clients give a request up after 30
+MOST_MISSING = 8  # data keys that a share group waits for
+MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
+LAST_EPOCH = -1  # of a ShareFetch that closes its session, and fetches nothing
+MAX_RECORDS_SINCE = 1  # version of ShareFetch
 MOST_KEY_NAME = 255
 AWAY = "the key service has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
@@ -182,10 +185,11 @@ class Encrypt(Filter):
     with mask.
 
     A broker counts a record as delivered when ShareFetch acquires it, and gives up after group.share.delivery.count.limit (5)
-    deliveries (KIP-932). So once records of a share group were withheld because the key service is away, further ShareFetch
-    requests of that group wait before they reach the broker, until the service answers; after 20 s the connection is closed, and
-    the client tries again. Each worker learns this by itself, from the first call that fails: a service that hangs costs more
-    deliveries than one that refuses. The state is that of the service, not of a key: an answer for another key ends the wait.
+    deliveries (KIP-932). So from the moment that records of a share group wait for a data key, ShareFetch requests of that
+    group acquire no others until the key service has answered for this data key: each waits as long as its max_wait_ms allows,
+    and then goes to the broker with max_records 0. Its acknowledgements count; a request that has some, or closes the session,
+    does not wait. What was acquired before has cost a delivery. Each worker learns this by itself. Version 0 of ShareFetch, of
+    a preview in Kafka 4.0, has no max_records: its requests are forwarded.
 
     List it after all filters that read values: mask, validate, deny by record.
     """
@@ -205,7 +209,7 @@ class Encrypt(Filter):
         self._logged: dict[tuple[str, str, str], float] = {}  # and when it may be logged again
         self._outage: Outage | None = None  # of the key service, as it was logged
         self._next_outage = 0.0  # when another one may be logged
-        self._waiting: set[str] = set()  # share groups that wait for the key service
+        self._missing: dict[str, set[Envelope]] = {}  # by share group: the data keys that it waits for
         self._keys: DataKeys
 
     def on_start(self) -> None:
@@ -234,9 +238,9 @@ class Encrypt(Filter):
     # Produce
 
     def on_request(self, request: Request) -> Verdict | Any:
-        """Encrypt the records of topics with rules; hold ShareFetch while its group waits for the key service."""
+        """Encrypt the records of topics with rules; ShareFetch acquires nothing while its group waits for data keys."""
         if request.api_key == ApiKey.SHARE_FETCH:
-            return self._hold_share_fetch(request)
+            return self._on_share_fetch(request)
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
@@ -247,28 +251,39 @@ class Encrypt(Filter):
             _encrypt(job)
         return self._verdict(request, jobs)
 
-    def _hold_share_fetch(self, request: Request) -> Verdict | Any:
-        group = request.message.group_id or ""
-        request.kept[self.name] = group
-        if group in self._waiting and self._keys.is_away():
-            return self._when_back(group)
-        self._waiting.discard(group)
-        return Forward()
+    def _on_share_fetch(self, request: Request) -> Verdict | Any:
+        """Let a request acquire no records while its group waits for data keys."""
+        message: Any = request.message
+        group = request.kept[self.name] = message.group_id or ""
+        is_last = message.share_session_epoch == LAST_EPOCH
+        if is_last or request.api_version < MAX_RECORDS_SINCE or not self._waits(group):
+            return Forward()
+        if any(one.acknowledgement_batches for topic in message.topics for one in topic.partitions):
+            return _without_records(message)
+        return self._when_answered(message, group)
 
-    async def _when_back(self, group: str) -> Verdict:
-        until = self.runtime.monotonic() + SHARE_WAIT_S
-        while self._keys.is_away():
+    async def _when_answered(self, message: Any, group: str) -> Verdict:
+        until = self.runtime.monotonic() + min(max(0, message.max_wait_ms) / 1_000, MOST_WAIT_S)
+        while self._waits(group):
             if self.runtime.monotonic() >= until:
-                return Close(f"the key service is away, and the share group {group} would acquire records in vain")
+                return _without_records(message)
             await self.runtime.sleep(LOOK_S * 10)
-        self._waiting.discard(group)
         return Forward()
 
-    def hold_group(self, response: Response) -> None:
-        """Let the share group of a response, if it has one, wait for the key service from now on."""
+    def _waits(self, group: str) -> bool:
+        """Return whether a share group waits for data keys, and forget those that it waits for no longer."""
+        missing = {one for one in self._missing.pop(group, ()) if self._keys.is_missing(one)}
+        if missing:
+            self._missing[group] = missing
+        return bool(missing)
+
+    def note_missing(self, response: Response, missing: set[Envelope]) -> None:
+        """Let the share group of a response, if it has one, wait for these data keys from now on."""
         group = response.request.kept.get(self.name)
-        if response.request.api_key == ApiKey.SHARE_FETCH and group and len(self._waiting) < MOST_GROUPS:
-            self._waiting.add(group)
+        if response.request.api_key == ApiKey.SHARE_FETCH and group and missing:
+            self._missing[group] = set([*missing, *self._missing.pop(group, ())][:MOST_MISSING])
+            if len(self._missing) > MOST_GROUPS:
+                del self._missing[next(iter(self._missing))]
 
     async def _encrypt_later(self, request: Request, jobs: list[Job]) -> Verdict:
         """Wait for the key service, and encrypt in a thread, while other connections go on."""
@@ -358,6 +373,7 @@ class Encrypt(Filter):
         try:
             return await in_turns(reading.steps(response), self.runtime.in_thread)
         except KeyNotYet:
+            self.note_missing(response, reading.missing)
             if is_late:
                 return reading.withhold(CannotDecrypt("key service away", AWAY))
             raise NotYet from None
@@ -416,6 +432,7 @@ class Reading:
         self._topic = topic
         self._rule = rule
         self._reader = filter_.reader(topic, rule)
+        self.missing = self._reader.missing
         self._reports: list[tuple[CannotDecrypt, str]] = []
         self._made: list[bytes | Withheld] = []  # of the first batches
 
@@ -457,11 +474,16 @@ class Reading:
 
     def give(self, response: Response, changed: Changed) -> bool:
         """Put the records into the response; return whether it differs now. Log and count what could not be decrypted."""
+        self._filter.note_missing(response, self.missing)
         for error, event in self._reports:
-            if error.kind == "key service away":
-                self._filter.hold_group(response)
             self._filter.note_value(error, event, self._topic, self.partition.partition_index)
         return give(response, self.partition, changed)
+
+
+def _without_records(message: Any) -> Replace:
+    """Let a ShareFetch request acquire nothing; what it acknowledges counts."""
+    message.max_records = 0
+    return Replace(message)
 
 
 def _encrypt(job: Job) -> None:

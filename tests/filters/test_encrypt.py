@@ -327,29 +327,93 @@ def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})
 
 
-def test_a_share_group_acquires_nothing_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = (writer := Bench(monkeypatch)).written()
-    bench = Bench(monkeypatch)
-    bench.service.error = KeyServiceAway("it is slow")
-    topic = "AAAAAAAAAAAAAAAAAAAAAg"
-    monkeypatch.setattr(Encrypt, "topic_names", {topic: "orders"})
+class Sharing:
+    """Members of share groups in front of a broker with three records of "orders"; the keys of each topic are another's."""
 
-    def ask(group: str) -> Outcome:
-        frame = request_frame("ShareFetchRequest", 1, make("ShareFetchRequest", group_id=group, member_id="m"))
-        return settled(bench.chain.on_request(bench.at, frame))
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAg"
 
-    first = ask("billing")
-    assert isinstance(first, Send) and first.request is not None
-    acquired = part("ShareFetchResponse", "AcquiredRecords", first_offset=0, last_offset=2, delivery_count=1)
-    partition = part("ShareFetchResponse", "PartitionData", records=written, acquired_records=[acquired])
-    named = part("ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=topic, partitions=[partition])
-    body = message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[named]))
-    settled(bench.chain.on_response(bench.at, first.request, response_frame(78, 1, body)))
-    assert bench.counted()["failed", "key service away"] == 1
-    before = bench.runtime.at
-    assert isinstance(ask("billing"), Close)
-    assert 20 <= bench.runtime.at - before < 21
-    assert isinstance(ask("shipping"), Send)
-    bench.service.error = None
-    bench.service.plain.update(writer.service.plain)
-    assert isinstance(ask("billing"), Send)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        writer = Bench(monkeypatch)
+        self.written = writer.written()
+        self.bench = Bench(monkeypatch, **options)
+        self.bench.service.plain.update(writer.service.plain)
+        self.away = {"kek-orders"}
+        monkeypatch.setattr(self.bench.service, "_call", self._call)
+        monkeypatch.setattr(Encrypt, "topic_names", {self.topic_id: "orders"})
+
+    def _call(self, what: str, key_name: str) -> None:
+        if key_name in self.away:
+            raise KeyServiceAway("it is slow")
+
+    def ask(self, group: str = "billing", *, acknowledges: bool = False, **fields: Any) -> tuple[Send, Any, float]:
+        """What becomes of a request: the outcome, the message that the broker gets, and how long it waited."""
+        batch = part("ShareFetchRequest", "AcknowledgementBatch", first_offset=0, last_offset=2, acknowledge_types=[1])
+        partition = part("ShareFetchRequest", "FetchPartition", acknowledgement_batches=[batch] * acknowledges)
+        topic = part("ShareFetchRequest", "FetchTopic", topic_id=self.topic_id, partitions=[partition])
+        usual = {"group_id": group, "member_id": "m", "share_session_epoch": 1, "max_wait_ms": 500, "max_records": 9}
+        frame = request_frame(
+            "ShareFetchRequest", 1, make("ShareFetchRequest", topics=[topic], **{**usual, **fields}, batch_size=9)
+        )
+        before = self.bench.runtime.at
+        outcome = settled(self.bench.chain.on_request(self.bench.at, frame))
+        assert isinstance(outcome, Send) and outcome.request is not None
+        sent: Any = message("ShareFetchRequest").decode(1, outcome.frame, outcome.frame.index(b"app") + 4)
+        return outcome, sent, self.bench.runtime.at - before
+
+    def records(self, group: str = "billing") -> int | None:
+        """How many records a member gets of those that the broker has acquired for it; None: the broker has acquired none."""
+        outcome, sent, _ = self.ask(group)
+        if sent.max_records == 0:
+            return None
+        acquired = part("ShareFetchResponse", "AcquiredRecords", first_offset=0, last_offset=2, delivery_count=1)
+        partition = part("ShareFetchResponse", "PartitionData", records=self.written, acquired_records=[acquired])
+        named = part(
+            "ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=self.topic_id, partitions=[partition]
+        )
+        body = message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[named]))
+        assert outcome.request is not None
+        given = settled(self.bench.chain.on_response(self.bench.at, outcome.request, response_frame(78, 1, body)))
+        assert isinstance(given, Send)
+        answer: Any = message("ShareFetchResponse").decode(1, given.frame, 9)
+        return len(values_in(answer.responses[0].partitions[0].records))
+
+
+def test_a_share_group_acquires_nothing_until_the_key_service_has_answered_for_its_own_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever becomes of other keys meanwhile: the first delivery is lost, and no other."""
+    sharing = Sharing(monkeypatch)
+    deliveries = []
+    for number in range(6):
+        deliveries.append(sharing.records())
+        sharing.bench.produce(f"orders-{number}")  # for this key the service answers
+    assert deliveries == [0, None, None, None, None, None]
+    assert sharing.records("shipping") == 0  # another group finds out by itself
+    sharing.away = {"kek-orders-none"}
+    sharing.bench.produce("orders-none")
+    sharing.bench.runtime.at += 2
+    assert [sharing.records(group) for group in ("billing", "shipping")] == [3, 3]
+
+
+def test_a_key_service_that_hangs_costs_a_share_group_one_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    sharing = Sharing(monkeypatch, wait=0.1)
+    over = threading.Event()
+    sharing.away.clear()
+    unwrap = sharing.bench.service.unwrap
+    monkeypatch.setattr(sharing.bench.service, "unwrap", lambda *key: over.wait() and unwrap(*key))
+    assert [sharing.records() for _ in range(4)] == [0, None, None, None]
+    over.set()
+    assert sharing.records() == 3
+
+
+def test_what_a_share_group_acknowledges_does_not_wait_for_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    sharing = Sharing(monkeypatch)
+    assert sharing.records() == 0
+    _, sent, waited = sharing.ask()
+    assert sent.max_records == 0
+    assert 0.5 <= waited < 0.7  # max_wait_ms, as if there were no records
+    _, sent, waited = sharing.ask(acknowledges=True)
+    (acknowledged,) = sent.topics[0].partitions[0].acknowledgement_batches
+    assert (sent.max_records, acknowledged.last_offset, waited) == (0, 2, 0)
+    _, sent, waited = sharing.ask(share_session_epoch=-1, acknowledges=True)
+    assert (sent.max_records, waited) == (9, 0)  # it closes the session, and acquires nothing
