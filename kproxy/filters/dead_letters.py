@@ -4,27 +4,52 @@ A filter has no connection of its own, and a broker takes records only for parti
 of the dead-letter topic that the broker of the connection leads. Which these are is learned from Metadata: the topic is added to
 the requests of clients that ask about a topic with a rule, and taken out of the responses (ask, learn). All workers share it.
 
-The copies are a batch of no producer id, so sequences and transactions of the client stay as they are.
+The copies are a batch of no producer id, so sequences and transactions of the client stay as they are. A request gets at most
+MOST_BYTES of them: they are not compressed, so there could be a thousand times the bytes that the client sent, and a broker that
+refuses a request for its size refuses the valid records in it too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from kproxy.errors import EncodeError
 from kproxy.filters.bounded_set import LONGEST_VALUE
 from kproxy.filters.contract import Forward, Replace, Request, Response, Runtime, Verdict
-from kproxy.protocol.records import Record, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Record, read_batches, write_batches
+from kproxy.protocol.records.editing import RecordBatch, read_batch
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
+from kproxy.protocol.records.reading import open_batches
 from kproxy.protocol.structs import struct_types
 
 MAGIC_2_FROM, TOPIC_IDS_FROM = 3, 13  # versions of Produce
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+MOST_BYTES = (
+    1_000_000  # of copies in a request; Kafka's defaults for a batch and a client's request are 1,048,588 and 1,048,576
+)
+MOST_OF_RECORD, MOST_OF_HEADER = 40, 10  # bytes of a record, and of a header, without their contents
+MOST_PARTITIONS = 100_000  # whose leaders are known
+MOST_LOGGED = 1_000
+CANNOT_CARRY = "the broker of the request leads none of its partitions, the request writes to it itself, or is too old"
+DO_NOT_FIT = f"the records cannot be read, or have more than {MOST_BYTES:,} bytes together"
 
 
 class Leader(NamedTuple):
-    """A partition of a dead-letter topic that a broker leads."""
+    """Which broker leads a partition of a dead-letter topic."""
 
-    partition: int
     topic_id: str
+    address: str  # of the broker; empty: none leads it
+    said_at: float  # seconds since the epoch, when a Metadata response said it
+
+
+class Refused(NamedTuple):
+    """A partition of a Produce request with refused records."""
+
+    topic: str
+    partition: int
+    records: bytes  # the records field
+    problems: Mapping[int, str]  # why records are refused, by number in the field
+    dead_letter_topic: str
 
 
 Place = tuple[str, str]  # how a topic is named in Produce: the attribute, and its value
@@ -42,8 +67,10 @@ class DeadLetters:
         self._name = name
         self._key = f"{name} dead letters"  # in Request.kept, and of the shared set
         self._header = header
-        self._leaders: dict[tuple[str, str], Leader] = {}  # by topic and address of the broker
+        self._leaders: dict[str, dict[int, Leader]] = {}  # by topic and partition
+        self._partitions = 0  # that are in it
         self._change = 0
+        self._logged: set[tuple[str, str]] = set()
 
     def ask(self, request: Request, dead_letter_topic: Callable[[str], str | None], names: Any) -> Verdict:
         """Add the dead-letter topics of the topics that a Metadata request names."""
@@ -63,91 +90,141 @@ class DeadLetters:
         wanted = response.request.kept.pop(self._key, None)
         if not wanted:
             return Forward()
+        self._take_shared(runtime)
         addresses = {one.node_id: f"{one.host}:{one.port}" for one in message.brokers}
         for topic in message.topics:
             for one in topic.partitions if topic.name in wanted else ():
-                place = (topic.name, str(one.partition_index), topic.topic_id, addresses.get(one.leader_id, ""))
-                if len(text := "\0".join(place)) <= LONGEST_VALUE and place[-1]:
-                    runtime.shared_set(self._key).add(text)
+                leader = Leader(topic.topic_id, addresses.get(one.leader_id, ""), runtime.now())
+                known = self._leaders.get(topic.name, {}).get(one.partition_index)
+                if known is None or known[:2] != leader[:2]:
+                    self._share(topic.name, one.partition_index, leader, runtime)
         message.topics = [topic for topic in message.topics if topic.name not in wanted]
         return Replace(message)
 
-    def letters(self, records: bytes, problems: Mapping[int, str], topic: str, partition: int) -> list[Record]:
-        """Return copies of the refused records of a partition.
+    def _share(self, topic: str, partition: int, leader: Leader, runtime: Runtime) -> None:
+        """Tell all workers. The time makes each text another one: the set passes only new texts on."""
+        text = "\0".join((topic, str(partition), leader.topic_id, leader.address, f"{leader.said_at:.6f}"))
+        if len(text) <= LONGEST_VALUE:
+            runtime.shared_set(self._key).add(text)
 
-        Args:
-            records: the records field.
-            problems: why records are refused, by number in the field.
-            topic: from which they come.
-            partition: of the topic.
+    def _take_shared(self, runtime: Runtime) -> None:
+        """Note what this and other workers have shared since the last call."""
+        self._change, added = runtime.shared_set(self._key).added_since(self._change)
+        for text in added:
+            topic, partition, topic_id, address, said_at = text.split("\0")
+            leader = Leader(topic_id, address, float(said_at))
+            partitions = self._leaders.setdefault(topic, {})
+            known = partitions.get(int(partition))
+            if known is None or known.said_at <= leader.said_at:
+                partitions[int(partition)] = leader
+                self._partitions += known is None
+        if self._partitions > MOST_PARTITIONS:
+            self._leaders, self._partitions = {}, 0
+
+    async def put(self, request: Request, refused: Sequence[Refused], runtime: Runtime) -> None:
+        """Add copies of refused records to a Produce request, as far as its broker leads a partition of their topic.
+
+        They are made in a thread. The counts of what is written and what is not are those of records.
         """
-        every = (record for batch in read_records(records) for record in batch.records)
-        origin = [(f"{self._header}-topic", topic.encode()), (f"{self._header}-partition", str(partition).encode())]
-        return [
-            Record(
-                offset=0,
-                timestamp=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=[*record.headers, (self._header, problems[number].encode()), *origin],
-            )
-            for number, record in enumerate(every)
-            if number in problems
-        ]
+        left = MOST_BYTES
+        for topic in dict.fromkeys(one.dead_letter_topic for one in refused):
+            mine = [one for one in refused if one.dead_letter_topic == topic]
+            letters: list[Record] = []
+            why = CANNOT_CARRY
+            if (found := self._free_place(request, topic, runtime)) is not None:
+                why = DO_NOT_FIT
+                for one in mine:
+                    made, left = await runtime.in_thread(partial(self._letters, one, left))
+                    letters += made
+                records = await runtime.in_thread(partial(_written, letters))
+                if records:
+                    self._add(request, topic, *found, records, len(letters))
+                else:
+                    letters = []
+            missing = sum(len(one.problems) for one in mine) - len(letters)
+            if missing:
+                self._count(runtime, "not written", missing, f"topic {topic}: {why}")
 
-    def put(self, request: Request, topic: str, letters: list[Record], runtime: Runtime) -> None:
-        """Add dead letters to a Produce request, if its broker leads a partition of their topic."""
+    def _letters(self, refused: Refused, most: int) -> tuple[list[Record], int]:
+        """Return copies of the refused records of a partition that fit into *most* bytes together, and how many are left."""
+        origin = [
+            (f"{self._header}-topic", refused.topic.encode()),
+            (f"{self._header}-partition", str(refused.partition).encode()),
+        ]
+        letters = []
+        for number, record in enumerate(_records(refused.records)) if most > MOST_OF_RECORD else ():
+            if number in refused.problems:
+                headers = [*record.headers, (self._header, refused.problems[number].encode()), *origin]
+                size = _size(record.key, record.value, headers)
+                if size <= most:
+                    most -= size
+                    letters.append(
+                        Record(timestamp=record.timestamp, key=record.key, value=record.value, headers=headers)
+                    )
+        return letters, most
+
+    def _free_place(self, request: Request, topic: str, runtime: Runtime) -> tuple[int, Place] | None:
+        """Return a partition that the broker of a request leads, and how the request names its topic; None: there is none.
+
+        Nor is there one if the client itself writes to the topic: a partition of a request has one batch.
+        """
+        self._take_shared(runtime)
+        broker, version = request.connection.broker, request.api_version
+        led = ((at, one.topic_id) for at, one in self._leaders.get(topic, {}).items() if one.address == broker)
+        partition, topic_id = next(led, (None, NO_TOPIC_ID))
+        if partition is None or version < MAGIC_2_FROM or (version >= TOPIC_IDS_FROM and topic_id == NO_TOPIC_ID):
+            return None
+        place = ("topic_id", topic_id) if version >= TOPIC_IDS_FROM else ("name", topic)
         message: Any = request.message
-        leader = self._leader(topic, request.connection.broker, runtime)
-        mine: dict[Place, str] = request.kept.setdefault(self._key, {})
-        place = _place(request.api_version, topic, leader)
-        known = next((one for one in message.topic_data if _name(one) == place), None)
-        is_taken = known is not None and place not in mine  # the client itself writes there
-        if leader is None or place is None or is_taken or not letters:
-            self._count(runtime, "not written", topic)
-            return
-        mine[place] = topic
-        if known is None:
-            types = struct_types("ProduceRequest")
-            data = types["PartitionProduceData"](index=leader.partition)
-            known = types["TopicProduceData"](partition_data=[data], **dict([place]))
-            message.topic_data.append(known)
-        else:  # a partition of a request has one batch
-            held = read_records(known.partition_data[0].records)
-            letters = [record for batch in held for record in batch.records] + letters
-        for number, letter in enumerate(letters):
-            letter.offset = number
-        known.partition_data[0].records = write_batches([RecordBatch(letters)])
+        return None if any(_name(one) == place for one in message.topic_data) else (partition, place)
+
+    def _add(self, request: Request, topic: str, partition: int, place: Place, records: bytes, count: int) -> None:
+        request.kept.setdefault(self._key, {})[place] = topic, count
+        types = struct_types("ProduceRequest")
+        data = types["PartitionProduceData"](index=partition, records=records)
+        message: Any = request.message
+        message.topic_data.append(types["TopicProduceData"](partition_data=[data], **dict([place])))
 
     def take_out(self, response: Response, runtime: Runtime) -> None:
         """Take the answers about dead letters out of a Produce response, and count what became of them."""
         message: Any = response.message
-        mine: dict[Place, str] = response.request.kept.pop(self._key, {})
-        for topic in message.responses:
-            for one in topic.partition_responses if _name(topic) in mine else ():
-                self._count(runtime, "refused by the broker" if one.error_code else "written", mine[_name(topic)])
-        message.responses = [topic for topic in message.responses if _name(topic) not in mine]
+        mine: dict[Place, tuple[str, int]] = response.request.kept.pop(self._key, {})
+        for answer in message.responses:
+            for one in answer.partition_responses if _name(answer) in mine else ():
+                topic, count = mine[_name(answer)]
+                self._count(runtime, "refused by the broker" if one.error_code else "written", count, f"topic {topic}")
+        message.responses = [answer for answer in message.responses if _name(answer) not in mine]
 
-    def _leader(self, topic: str, broker: str, runtime: Runtime) -> Leader | None:
-        self._change, added = runtime.shared_set(self._key).added_since(self._change)
-        for text in added:
-            name, partition, topic_id, address = text.split("\0")
-            self._leaders[name, address] = Leader(int(partition), topic_id)
-        return self._leaders.get((topic, broker))
-
-    def _count(self, runtime: Runtime, outcome: str, topic: str) -> None:
-        count = runtime.shared_count(self._name, "dead letters", outcome)
-        if count.add() == 1 and outcome != "written":
-            runtime.warn(f"{self._name}: dead letters were {outcome}", f"topic {topic}")
+    def _count(self, runtime: Runtime, outcome: str, count: int, about: str) -> None:
+        """Count copies, and log what became of them the first time, unless they were written."""
+        runtime.shared_count(self._name, "dead letters", outcome).add(count)
+        if outcome != "written" and (outcome, about) not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add((outcome, about))
+            runtime.warn(f"{self._name}: dead letters were {outcome}", about)
 
 
-def _place(version: int, topic: str, leader: Leader | None) -> Place | None:
-    """Return how a Produce request of a version names a topic; None if it cannot."""
-    if version < MAGIC_2_FROM or leader is None:
-        return None
-    if version < TOPIC_IDS_FROM:
-        return "name", topic
-    return None if leader.topic_id == NO_TOPIC_ID else ("topic_id", leader.topic_id)
+def _records(field: bytes) -> Iterable[Record]:
+    """Yield the records of a records field; the objects of one batch exist at a time."""
+    for opened in open_batches(read_batches(field), DEFAULT_LIMITS):
+        yield from read_batch(opened).records
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """Return how many bytes a record has in a batch, at most."""
+    of_headers = sum(
+        len(name.encode(errors="surrogateescape")) + len(data or b"") + MOST_OF_HEADER for name, data in headers
+    )
+    return MOST_OF_RECORD + len(key or b"") + len(value or b"") + of_headers
+
+
+def _written(letters: list[Record]) -> bytes:
+    """Return a batch of records; nothing if there are none, or if they do not fit into one."""
+    for number, letter in enumerate(letters):
+        letter.offset = number
+    try:
+        return write_batches([RecordBatch(letters)]) if letters else b""
+    except EncodeError:  # times too far apart
+        return b""
 
 
 def _name(topic: Any) -> Place:

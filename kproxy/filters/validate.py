@@ -6,7 +6,7 @@ without objects for the records; a batch is taken apart only if a payload has to
 Copies of refused records go to a dead-letter topic in the same request: see dead_letters.py.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -26,7 +26,7 @@ from kproxy.filters.contract import (
     Response,
     Verdict,
 )
-from kproxy.filters.dead_letters import DeadLetters
+from kproxy.filters.dead_letters import DeadLetters, Refused
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
@@ -147,7 +147,8 @@ class Validate(Filter):
     Dead letters keep key, value, headers and time of the record, and get headers: the problem, and its topic and partition. They
     travel in the request itself, so only to partitions that the same broker leads, which kproxy learns from Metadata: it adds
     the dead-letter topic to what clients ask about their topics, and takes it out of the response. Where no such partition is
-    known, for Produce before version 3, and if the broker refuses a copy, the record is refused without one; that is counted.
+    known, for Produce before version 3, and if the broker refuses a copy, the record is refused without one; so are records
+    beyond the first 1,000,000 bytes of dead letters in a request. That is counted.
 
     Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
     are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
@@ -199,7 +200,8 @@ class Validate(Filter):
             try:
                 for job in jobs:
                     self._look(job, has_time=False)
-                return self._verdict(request, jobs)
+                if not self._copied(jobs):
+                    return self._verdict(request, jobs)
             except NotYet:
                 pass
         return self._later(request, jobs)
@@ -216,6 +218,7 @@ class Validate(Filter):
                 left.pop()
 
         await retried(self.runtime, until, look)
+        await self._dead_letters.put(request, self._copied(jobs), self.runtime)
         return self._verdict(request, jobs)
 
     def on_response(self, response: Response) -> Verdict:
@@ -283,16 +286,19 @@ class Validate(Filter):
                     self._note(request, job, EVENTS[job.rule.then], kind)
                 if job.rule.then in REFUSED:
                     refused.append(_refused(job))
-                if (dead_letter_topic := self._dead_letter_topic(job.name)) is not None:
-                    sentences = {number: problem.sentence for number, problem in job.problems.items()}
-                    place = job.name, job.partition.index
-                    letters = self._dead_letters.letters(job.partition.records, sentences, *place)
-                    self._dead_letters.put(request, dead_letter_topic, letters, self.runtime)
                 elif job.rule.then == "mark":
                     marked |= self._mark(job)
         if not refused:
             return Replace(message) if marked else Forward()
         return refuse_partitions(request, refused, self.name)
+
+    def _copied(self, jobs: list[Job]) -> list[Refused]:
+        """Return the partitions with invalid records that are copied to dead-letter topics."""
+        return [
+            Refused(job.name, job.partition.index, job.partition.records, _sentences(job.problems), topic)
+            for job in jobs
+            if job.problems and (topic := self._dead_letter_topic(job.name)) is not None
+        ]
 
     def _mark(self, job: Job) -> bool:
         """Add the header to the invalid records of a partition; return whether that changed it."""
@@ -443,8 +449,12 @@ def _take_long(jobs: list[Job]) -> bool:
     return any(batch.codec for field in fields for batch in read_batches(field)) and take_long(fields)
 
 
+def _sentences(problems: Mapping[int, Problem]) -> dict[int, str]:
+    return {number: problem.sentence for number, problem in problems.items()}
+
+
 def _refused(job: Job) -> RefusedPartition:
-    errors = {number: problem.sentence for number, problem in sorted(job.problems.items())[:MOST_ERRORS]}
+    errors = _sentences(dict(sorted(job.problems.items())[:MOST_ERRORS]))
     return RefusedPartition(
         job.topic, job.partition, ErrorCode.INVALID_RECORD, "a record is not what its schema describes", errors
     )

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from confluent_kafka.schema_registry import Schema as RegistrySchema
@@ -11,6 +12,7 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kproxy.errors import UsageError
+from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Outcome, Send
 from kproxy.filters.loading import load_filter
@@ -251,7 +253,7 @@ def test_an_id_registered_under_several_subjects() -> None:
     assert isinstance(bench.produce(("orders", [value])), Send)
 
 
-def metadata(bench: Bench, *topics: str, leader: int = 0) -> tuple[list[str], list[str]]:
+def metadata(bench: Bench, *topics: str, leader: int = 0, other: int = 8) -> tuple[list[str], list[str]]:
     """Ask about topics through the filter; return which the broker was asked about, and which the client sees."""
     asked = make(
         "MetadataRequest", topics=[part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
@@ -261,9 +263,12 @@ def metadata(bench: Bench, *topics: str, leader: int = 0) -> tuple[list[str], li
     sent: Any = message("MetadataRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
     names = [topic.name for topic in sent.topics]
     host, port = bench.at.broker.split(":")
-    brokers = [part("MetadataResponse", "MetadataResponseBroker", node_id=0, host=host, port=int(port))]
+    kind = "MetadataResponseBroker"
+    brokers = [part("MetadataResponse", kind, node_id=node, host=host, port=int(port) + node) for node in (0, 8)]
     kind = "MetadataResponsePartition"
-    of_topic = [part("MetadataResponse", kind, partition_index=at, leader_id=leader if at == 3 else 8) for at in (1, 3)]
+    of_topic = [
+        part("MetadataResponse", kind, partition_index=at, leader_id=leader if at == 3 else other) for at in (1, 3)
+    ]
     known = [part("MetadataResponse", "MetadataResponseTopic", name=name, partitions=of_topic) for name in names]
     body = message("MetadataResponse").encode(9, make("MetadataResponse", brokers=brokers, topics=known))
     answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(3, 9, body)))
@@ -306,3 +311,63 @@ def test_without_a_partition_for_dead_letters_records_are_refused_alone() -> Non
     metadata(bench, "orders", leader=8)  # another broker's
     assert isinstance(bench.produce(("orders", [b"{}"])), Answer)
     assert bench.counted()["dead letters", "not written"] == 1
+
+
+def test_dead_letters_never_make_a_request_so_large_that_valid_records_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As compressed records are a thousand times larger where they are not compressed."""
+    bench = Bench(then="dead_letter", topics=["orders"])
+    metadata(bench, "orders")
+    called: list[Any] = []
+    in_thread = bench.runtime.in_thread
+    monkeypatch.setattr(bench.runtime, "in_thread", lambda work: called.append(work) or in_thread(work))
+    large = write_batches(
+        [RecordBatch([Record(offset=at, value=b"%d" % at + bytes(400_000)) for at in range(20)], codec=Codec.GZIP)]
+    )
+    small = write_batches([RecordBatch([Record(value=b"{}", headers=[("\udcff", b"")])])])
+    bill = write_batches([RecordBatch([Record(value=bench.write("bills", {"total": 7}))])])
+    topics = [
+        part(
+            "ProduceRequest",
+            "TopicProduceData",
+            name=name,
+            partition_data=[
+                part("ProduceRequest", "PartitionProduceData", index=at, records=field)
+                for at, field in enumerate(fields)
+            ],
+        )
+        for name, fields in (("bills", [bill]), ("orders", [large, large, large, small]))
+    ]
+    frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=topics))
+    assert len(frame) < 100_000
+    outcome = settled(bench.chain.on_request(bench.at, frame))
+    assert isinstance(outcome, Send)
+    assert len(outcome.frame) < 1_000_000
+    sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    assert [topic.name for topic in sent.topic_data] == ["bills", "orders-dead-letters"]
+    assert sent.topic_data[0].partition_data[0].records == bill
+    (batch,) = read_records(sent.topic_data[1].partition_data[0].records)
+    assert [(record.value or b"")[:2] for record in batch.records] == [b"0\0", b"1\0", b"{}"]
+    assert bench.counted()["dead letters", "not written"] == 58
+    assert ("validate: dead letters were not written", ANY) in bench.runtime.warnings
+    assert len(called) >= 4  # they are made in a thread
+
+
+def test_all_workers_know_who_leads_a_dead_letter_partition_now() -> None:
+    """Also when a broker leads again what it led before: first one, then the other, then the first."""
+    benches = [Bench(then="dead_letter", topics=["orders"]) for _ in range(2)]
+    sets = [BoundedSet(on_new=lambda text, at=at: sets[1 - at].receive([text])) for at in range(2)]  # type: ignore[misc]
+    for bench, shared in zip(benches, sets, strict=True):
+        bench.runtime.kept["shared validate dead letters"] = shared
+    for leader, other in ((0, 8), (8, 0), (0, 8), (8, 8)):
+        benches[0].runtime.at += 1
+        metadata(benches[0], "orders", leader=leader, other=other)
+        for bench in benches:
+            outcome = bench.produce(("orders", [b"{}"]))
+            if leader == other == 8:
+                assert isinstance(outcome, Answer)
+                continue
+            assert isinstance(outcome, Send)
+            sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+            assert sent.topic_data[0].partition_data[0].index == (3 if leader == 0 else 1)
