@@ -247,7 +247,8 @@ class DataKeys:
         else:
             data_key = self._service.new_data_key(question.key_name)
         if len(data_key.plain) != DATA_KEY_SIZE:
-            raise KeyServiceError(f"the data key from {question.key_name} has not {DATA_KEY_SIZE} bytes")
+            error = KeyServiceError if question.wrapped else KeyServiceAway
+            raise error(f"the data key from {question.key_name} has not {DATA_KEY_SIZE} bytes")
         return data_key
 
     def _keep(self, question: Question, kept: dict[Question, WritingKey | AESGCM]) -> None:

@@ -13,6 +13,7 @@ class TestMyServiceAndFaults(HttpFaults):              # if it is asked over HTT
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -133,7 +134,9 @@ class KeyServiceContract:
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
-def _answers(status: int, body: bytes = b"", *headers: tuple[str, str]) -> Answer:
+def answers(status: int, body: bytes = b"", *headers: tuple[str, str]) -> Answer:
+    """Return what answers each request in this way."""
+
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for header in (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers):
@@ -152,42 +155,61 @@ def _huge(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(bytes(1 << 16))
 
 
+def _cut(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "1000")
+    request.end_headers()
+    request.wfile.write(b'{"data": {"plaintext": "')
+
+
+def _stops(request: BaseHTTPRequestHandler) -> None:
+    _cut(request)
+    request.wfile.flush()
+    time.sleep(2)
+
+
 def _hangs_up(request: BaseHTTPRequestHandler) -> None:
     request.close_connection = True
 
 
 # What the service answers, whatever it is asked for -> the error of kproxy
 FAULTS: dict[str, tuple[Answer, type[KeyServiceError]]] = {
-    "internal error": (_answers(500, b'{"errors": ["canary-of-the-service"]}'), KeyServiceAway),
-    "unavailable": (_answers(503), KeyServiceAway),
-    "bad gateway": (_answers(502, b"<html>canary-of-the-service</html>"), KeyServiceAway),
-    "throttled": (_answers(429), KeyServiceAway),
+    "internal error": (answers(500, b'{"errors": ["canary-of-the-service"]}'), KeyServiceAway),
+    "unavailable": (answers(503), KeyServiceAway),
+    "bad gateway": (answers(502, b"<html>canary-of-the-service</html>"), KeyServiceAway),
+    "throttled": (answers(429), KeyServiceAway),
     "hangs up": (_hangs_up, KeyServiceAway),
-    "forbidden": (_answers(403, b'{"errors": ["permission denied"]}'), KeyRefused),
-    "no JSON": (_answers(200, b"<html>canary-of-the-service</html>"), KeyServiceError),
-    "half of it": (_answers(200, b'{"data": {'), KeyServiceError),
-    "empty": (_answers(200, b"{}"), KeyServiceError),
-    "no object": (_answers(200, b"[1]"), KeyServiceError),
-    "other types": (_answers(200, b'{"data": 7, "Plaintext": [], "CiphertextBlob": {}}'), KeyServiceError),
+    "forbidden": (answers(403, b'{"errors": ["permission denied"]}'), KeyRefused),
+    "cut": (_cut, KeyServiceAway),
+    "stops": (_stops, KeyServiceAway),
+    "no JSON": (answers(200, b"<html>canary-of-the-service</html>"), KeyServiceAway),
+    "half of it": (answers(200, b'{"data": {'), KeyServiceAway),
+    "empty": (answers(200, b"{}"), KeyServiceAway),
+    "no object": (answers(200, b"[1]"), KeyServiceAway),
+    "other types": (
+        answers(200, b'{"data": 7, "Plaintext": [], "CiphertextBlob": {}, "KeyMetadata": 7, "Aliases": 7}'),
+        KeyServiceAway,
+    ),
     "no base 64": (
-        _answers(
+        answers(
             200,
             b'{"data": {"plaintext": "\xc3\xa4", "ciphertext": "\xc3\xa4"}, "Plaintext": "!", "CiphertextBlob": "!"}',
         ),
-        KeyServiceError,
+        KeyServiceAway,
     ),
-    "no content": (_answers(204), KeyServiceError),
-    "huge": (_huge, KeyServiceError),
-    "deep": (_answers(200, b"[" * 100_000), KeyServiceError),
+    "no content": (answers(204), KeyServiceAway),
+    "huge": (_huge, KeyServiceAway),
+    "deep": (answers(200, b"[" * 100_000), KeyServiceAway),
 }
 
 
 class FaultyServer(ThreadingHTTPServer):
-    """Answers each request in the same way, and counts them."""
+    """Answers each request in the same way, *answer*, which can be set anew, and counts them."""
 
     daemon_threads = True
 
     def __init__(self, answer: Answer) -> None:
+        self.answer = answer
         self.requests: list[str] = []
         server = self
 
@@ -200,7 +222,7 @@ class FaultyServer(ThreadingHTTPServer):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 server.requests.append(f"{self.command} {self.path}")
                 self.close_connection = True
-                answer(self)
+                server.answer(self)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -220,6 +242,25 @@ class FaultyServer(ThreadingHTTPServer):
         """Stop."""
         self.shutdown()
         self.server_close()
+
+
+def _errors_of_managing(service: KeyService, key_name: str, wrapped: bytes) -> list[KeyServiceError]:
+    """What the calls of `kproxy keys` raise; some find nothing wrong with an empty answer."""
+    caught = []
+    if isinstance(service, KeyManager):
+        for call in (
+            service.list_keys,
+            lambda: service.describe_key(key_name),
+            lambda: service.make(key_name),
+            lambda: service.rotate(key_name),
+            lambda: service.destroy(key_name),
+            lambda: service.rewrap(key_name, wrapped),
+        ):
+            try:
+                call()
+            except KeyServiceError as error:
+                caught.append(error)
+    return caught
 
 
 class HttpFaults:
@@ -248,7 +289,7 @@ class HttpFaults:
                 with pytest.raises(KeyServiceError) as error:
                     call()
                 caught.append(error.value)
-            return caught
+            return caught + _errors_of_managing(service, self.key_name, self.wrapped)
 
         yield errors
         for service in services:
@@ -278,8 +319,8 @@ class HttpFaults:
 
     def test_redirected(self, calls: Callable[[str], list[KeyServiceError]]) -> None:
         """Credentials are not sent to where an answer points."""
-        with closing(FaultyServer(_answers(200, b"{}"))) as other:
+        with closing(FaultyServer(answers(200, b"{}"))) as other:
             for status in (301, 302, 307, 308):
-                with closing(FaultyServer(_answers(status, b"", ("Location", f"{other.url}/v1/x")))) as server:
+                with closing(FaultyServer(answers(status, b"", ("Location", f"{other.url}/v1/x")))) as server:
                     calls(server.url)
             assert other.requests == []

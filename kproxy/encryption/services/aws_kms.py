@@ -103,7 +103,13 @@ class AwsKms:
         config = require("botocore.config", "aws").Config(
             connect_timeout=options.timeout, read_timeout=options.timeout, retries={"total_max_attempts": 1}
         )
-        self._errors = require("botocore.exceptions", "aws")
+        self._errors = errors = require("botocore.exceptions", "aws")
+        self._away: tuple[type[Exception], ...] = (
+            errors.ConnectionError,
+            errors.HTTPClientError,
+            require("urllib3.exceptions", "aws").HTTPError,
+            OSError,
+        )
         self.url = options.url or f"KMS in {options.region}"
         self._kms = boto3.session.Session().client(
             "kms", region_name=options.region, endpoint_url=options.url, config=config, verify=options.ca
@@ -132,8 +138,8 @@ class AwsKms:
         return [self.describe_key(name) for name in sorted(self._aliases())]
 
     def describe_key(self, key_name: str) -> KeyFacts:
-        facts = self._ask(key_name, lambda key_id: self._kms.describe_key(KeyId=key_id)).get("KeyMetadata", {})
-        key_id = str(facts.get("KeyId", ""))
+        facts = self._facts(key_name)
+        key_id = facts["KeyId"]
         rotations = self._ask(key_id, lambda _: self._kms.list_key_rotations(KeyId=key_id)).get("Rotations", [])
         newest = max((_ms(one.get("RotationDate")) or 0 for one in rotations), default=0)
         return KeyFacts(
@@ -144,11 +150,11 @@ class AwsKms:
         check_is_new(self, key_name)
         if not dry_run and not KEY_ID.fullmatch(key_name):
             made = self._ask(key_name, lambda _: self._kms.create_key(Description="Wraps data keys of kproxy"))
-            made_id = made["KeyMetadata"]["KeyId"]
+            made_id = self._metadata(made)["KeyId"]
             self._ask(key_name, lambda alias: self._kms.create_alias(AliasName=alias, TargetKeyId=made_id))
 
     def rotate(self, key_name: str, *, dry_run: bool = False) -> None:
-        key_id = self._key_id(key_name)
+        key_id = self._facts(key_name)["KeyId"]
         if not dry_run:
             self._ask(key_name, lambda _: self._kms.rotate_key_on_demand(KeyId=key_id))
 
@@ -156,7 +162,7 @@ class AwsKms:
         """Schedule the deletion of a key, after which it is of no use; AWS can undo it for DAYS_TO_DELETION."""
         if before is not None:
             raise KeyServiceError("AWS KMS destroys keys with all of their versions: leave out --before")
-        key_id = self._key_id(key_name)
+        key_id = self._facts(key_name)["KeyId"]
         if not dry_run:
             self._ask(
                 key_name,
@@ -176,10 +182,15 @@ class AwsKms:
         )
         return self._wrapped(answer)
 
-    def _key_id(self, key_name: str) -> str:
-        """Return the id of a key, which changes of keys ask for."""
-        facts = self._ask(key_name, lambda key_id: self._kms.describe_key(KeyId=key_id)).get("KeyMetadata", {})
-        return str(facts.get("KeyId", ""))
+    def _facts(self, key_name: str) -> dict[str, Any]:
+        """Return what KMS says of a key; its KeyId is what changes of keys ask for."""
+        return self._metadata(self._ask(key_name, lambda key_id: self._kms.describe_key(KeyId=key_id)))
+
+    def _metadata(self, answer: dict[str, Any]) -> dict[str, Any]:
+        facts = answer.get("KeyMetadata")
+        if not isinstance(facts, dict) or not isinstance(facts.get("KeyId"), str):
+            raise self._not_of_kms()
+        return facts
 
     def _aliases(self) -> Iterator[str]:
         marker: dict[str, str] = {}
@@ -201,7 +212,7 @@ class AwsKms:
             raise self._known(key_name, error) from None
         except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.CredentialRetrievalError) as error:
             raise KeyRefused(f"there are no credentials for {self.url} ({type(error).__name__})") from None
-        except (errors.ConnectionError, errors.HTTPClientError, OSError) as error:
+        except self._away as error:
             raise KeyServiceAway(f"{self.url} does not answer ({type(error).__name__})") from None
         except (errors.BotoCoreError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
             raise self._not_of_kms() from None
@@ -221,11 +232,11 @@ class AwsKms:
             return KeyRefused(f"the key {key_name}: {self.url} refuses kproxy's credentials")
         if code in THROTTLED or status == 429 or status >= 500 or code == "KMSInvalidStateException":
             return KeyServiceAway(f"{self.url} answers {status}: it is overloaded or failing, or the key is not ready")
-        return KeyServiceError(f"{self.url} answers {status}, which is no answer of AWS KMS")
+        return KeyServiceAway(f"{self.url} answers {status}, which is no answer of AWS KMS")
 
     def _plain(self, answer: dict[str, Any]) -> bytes:
         plain = answer.get("Plaintext")
-        if not isinstance(plain, bytes) or len(plain) != DATA_KEY_SIZE:
+        if not isinstance(plain, bytes) or not plain:
             raise self._not_of_kms()
         return plain
 
@@ -235,8 +246,8 @@ class AwsKms:
             raise self._not_of_kms()
         return wrapped
 
-    def _not_of_kms(self) -> KeyServiceError:
-        return KeyServiceError(f"{self.url} answers what is not AWS KMS's: is it the right address?")
+    def _not_of_kms(self) -> KeyServiceAway:
+        return KeyServiceAway(f"{self.url} answers what is not AWS KMS's: is it the right address?")
 
 
 class _Read:

@@ -32,7 +32,7 @@ class Bounded:
         """Return a new data key."""
         made = self._call(lambda: self._service.new_data_key(key_name))
         if len(made.plain) != DATA_KEY_SIZE or not 0 < len(made.wrapped) <= MOST_WRAPPED:
-            raise KeyServiceError(
+            raise KeyServiceAway(
                 f"the key service made a data key of {len(made.plain)} bytes, wrapped {len(made.wrapped)}"
             )
         return made
@@ -76,7 +76,7 @@ class _Running(Generic[T]):
         except KeyServiceError as error:
             self._error = error
         except Exception as error:  # its text may have anything in it
-            self._error = KeyServiceError(f"the key service failed with {type(error).__name__}")
+            self._error = KeyServiceAway(f"the key service failed with {type(error).__name__}")
         finally:
             self._end()
             self.done.set()

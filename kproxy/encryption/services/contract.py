@@ -14,11 +14,17 @@ MOST_WRAPPED = 4_096  # bytes of a wrapped data key; that of AWS KMS has 184
 
 
 class KeyServiceError(KproxyError):
-    """A key service did not do what it was asked for. The message is one sentence without secrets."""
+    """A key service did not do what it was asked for. The message is one sentence without secrets.
+
+    This class itself: the name or the wrapped data key is wrong, so that the record is damaged, and nobody needs to ask again.
+    """
 
 
 class KeyServiceAway(KeyServiceError):
-    """The key service is slow, away or throttles: the same call may succeed later."""
+    """The key service is slow, away or throttles, or answers what is not its own: the same call may succeed later.
+
+    A record is never skipped for it, and producers try again.
+    """
 
 
 class KeyRefused(KeyServiceError):

@@ -284,7 +284,7 @@ class KeySet:
         except (msgspec.DecodeError, RecursionError):
             raise KeyServiceAway(f"{self._path} is not a key set of kproxy") from None
         if file.format != FORMAT:
-            raise KeyServiceError(f"{self._path} is not a {FORMAT}")
+            raise KeyServiceAway(f"{self._path} is not a {FORMAT}")
         try:
             plain = AESGCM(self._seal_key(file.seal)).decrypt(
                 file.sealed[:NONCE_SIZE], file.sealed[NONCE_SIZE:], _associated(file.seal)
@@ -305,22 +305,22 @@ class KeySet:
         _usable(lambda: _replace(self._path, data, dry_run), self._path)
 
     def _seal_key(self, seal: Seal) -> bytes:
-        """Return the key of the seal. Raises KeyServiceError."""
+        """Return the key of the seal. Raises KeyServiceAway."""
         options = self._options
         if (seal.scrypt is None) != (options.passphrase is None):
             by, other = ("key_file", "passphrase") if seal.scrypt is None else ("passphrase", "key_file")
-            raise KeyServiceError(f"{self._path} is sealed by a {by}: write {by} in place of {other}")
+            raise KeyServiceAway(f"{self._path} is sealed by a {by}: write {by} in place of {other}")
         if options.key_file is not None:
             content = _usable(lambda: read_bytes(Path(options.key_file or "")), Path(options.key_file))
             if len(content) < LEAST_KEY_FILE:
-                raise KeyServiceError(f"{options.key_file} has fewer than {LEAST_KEY_FILE} bytes")
+                raise KeyServiceAway(f"{options.key_file} has fewer than {LEAST_KEY_FILE} bytes")
             return HKDF(SHA256(), 32, seal.salt, FORMAT.encode()).derive(content)
         assert seal.scrypt is not None and options.passphrase is not None
         costs = seal.scrypt
         if not all(0 < one <= most for one, most in zip((costs.n, costs.r, costs.p), MOST_SCRYPT, strict=True)) or (
             costs.n < 2 or costs.n & (costs.n - 1)
         ):
-            raise KeyServiceError(
+            raise KeyServiceAway(
                 f"{self._path}: n, r and p of scrypt are not within 262144, 8 and 16, n a power of two"
             )
         try:
@@ -328,7 +328,7 @@ class KeySet:
         except SecretUnreadable as error:
             raise KeyServiceAway(str(error)) from None
         if len(passphrase.encode()) < LEAST_PASSPHRASE:
-            raise KeyServiceError(f"the passphrase of {self._path} has fewer than {LEAST_PASSPHRASE} bytes")
+            raise KeyServiceAway(f"the passphrase of {self._path} has fewer than {LEAST_PASSPHRASE} bytes")
         return Scrypt(costs.salt, 32, costs.n, costs.r, costs.p).derive(passphrase.encode())
 
 

@@ -137,11 +137,15 @@ class VaultClient:
         except self._away as error:
             raise KeyServiceAway(f"{self.url} does not answer ({type(error).__name__})") from None
         except (ValueError, RecursionError, AttributeError, TypeError):
-            raise KeyServiceError(f"{self.url} answers what is not Vault's: is it the right URL?") from None
+            raise self.not_vaults() from None
         data = answer.get("data", {}) if isinstance(answer, dict) else None
         if not isinstance(data, dict):
-            raise KeyServiceError(f"{self.url} answers what is not Vault's: is it the right URL?")
+            raise self.not_vaults()
         return data
+
+    def not_vaults(self) -> KeyServiceAway:
+        """Return the error for an answer of something else, such as a load balancer."""
+        return KeyServiceAway(f"{self.url} answers what is not Vault's: is it the right URL?")
 
     def _token(self) -> str:
         token = read_secret(self._options.token).strip()
@@ -159,7 +163,7 @@ class VaultClient:
         if error.status in AWAY or error.status >= 500:
             return KeyServiceAway(f"{self.url} answers {error.status}: it is sealed, overloaded or failing")
         if 300 <= error.status < 400:
-            return KeyServiceError(f"{self.url} answers {error.status}, a redirect, which is not followed")
+            return KeyServiceAway(f"{self.url} answers {error.status}, a redirect, which is not followed")
         return error
 
 
@@ -239,7 +243,7 @@ class VaultTransit:
                 return []
             raise self._error("", error) from None
         if not isinstance(names, list):
-            raise self._not_vaults()
+            raise self._client.not_vaults()
         return [self.describe_key(str(name)) for name in sorted(names)[:MOST_KEYS]]
 
     def describe_key(self, key_name: str) -> KeyFacts:
@@ -249,7 +253,7 @@ class VaultTransit:
             oldest = max(int(data["min_decryption_version"]), int(data.get("min_available_version", 0)), 1)
             rotated_at = int(data["keys"][str(latest)]) * 1_000
         except (KeyError, TypeError, ValueError):
-            raise self._not_vaults() from None
+            raise self._client.not_vaults() from None
         return KeyFacts(key_name, latest, oldest, rotated_at)
 
     def make(self, key_name: str, *, dry_run: bool = False) -> None:
@@ -311,10 +315,10 @@ class VaultTransit:
         ):
             return KeyDestroyed(f"there is no key {key_name} ({where})")
         if error.status == NOT_FOUND:
-            return KeyServiceError(f"there is no transit engine ({where})")
+            return KeyServiceAway(f"there is no transit engine ({where})")
         if error.status == BAD_REQUEST:
             return KeyServiceError(f"the key {key_name} has not wrapped this data key, or its type cannot ({where})")
-        return KeyServiceError(f"{where} answers {error.status}")
+        return KeyServiceAway(f"{where} answers {error.status}")
 
     def _ciphertext(self, wrapped: bytes) -> str:
         if not CIPHERTEXT.fullmatch(wrapped):
@@ -325,13 +329,10 @@ class VaultTransit:
         try:
             return b64decode(data["plaintext"], validate=True)
         except (KeyError, TypeError, ValueError, binascii.Error):
-            raise self._not_vaults() from None
+            raise self._client.not_vaults() from None
 
     def _wrapped(self, data: dict[str, Any]) -> bytes:
         ciphertext = data.get("ciphertext")
         if not isinstance(ciphertext, str) or not CIPHERTEXT.fullmatch(ciphertext.encode("utf-8", "replace")):
-            raise self._not_vaults()
+            raise self._client.not_vaults()
         return ciphertext.encode()
-
-    def _not_vaults(self) -> KeyServiceError:
-        return KeyServiceError(f"{self._client.url} answers what is not Vault's: is it the right URL?")
