@@ -27,6 +27,7 @@ COORDINATOR_TOPICS = {
 }
 FRAMED_TOPICS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
 INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, *FRAMED_TOPICS})
+NOT_APPENDED = -1  # the partition leader epoch of batches that no broker has appended: their offsets begin at 0
 
 
 def uvarint(value: int) -> bytes:

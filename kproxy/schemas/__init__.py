@@ -6,6 +6,7 @@ The way of a value, from its bytes to what people and programs see:
     store.py      Schemas: the schema of an id, a subject or a topic; asks its sources in turn, and compiles each once.
                   locate: a key or value with its schema, the one way in; read: its value; write: the bytes of another value
     fingerprints.py  which schema an Avro fingerprint is of
+    journal.py    the topic of Apicurio Registry 3, whose records name no ids
     folder.py     a source: files of schemas, named by subject or id, or as `kproxy schemas --save` wrote them
     registry.py   a source: a registry that speaks Confluent's REST API, asked over HTTP within bounds
     formats.py    compile_schema: the schema as something that reads payloads to JSON values, and writes them

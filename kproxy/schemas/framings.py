@@ -7,17 +7,20 @@
                  a version of a subject, a content id that of its text, which several may share; Confluent's API has the latter
     glue         0x03, 0x00 or 0x05 (zlib), a UUID (AWS Glue's serializers)
     avro         0xC3 0x01 and the fingerprint, CRC-64-AVRO (Avro's single-object encoding)
-    cloudevents  the header ce_dataschema: the URL of the schema in a registry, .../ids/12 (CloudEvents in binary mode); an event
-                 in structured mode is JSON and needs no schema
+    cloudevents  the header ce_dataschema: the URL of the schema in a registry, .../ids/12 (CloudEvents in binary mode). An event
+                 in structured mode is JSON: its data_base64 has the payload, and dataschema the URL, or a framing is inside. Data
+                 that is JSON needs no schema
     azure        the header content-type: avro/binary+ID (Azure's Event Hubs)
 
 A framing is a guess until its schema is there and the payload can be read by it: four bytes of zero before a number look alike.
 """
 
+import json
 import re
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from uuid import UUID
@@ -30,6 +33,7 @@ GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
 OF_EVENT = re.compile(rb"/(?:ids|(globalIds)|contentIds)/(\d{1,18})/?$")  # at the end of a URL
+OF_EVENTS = (b'"specversion"', b'"data_base64"')  # in structured mode, with data that is not JSON
 MARKS = b"\0\3" + SINGLE_OBJECT[:1]  # first bytes of framed data, where no header names the schema
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -66,6 +70,7 @@ class Framed:
         payload: what the schema describes; Protobuf's message indexes, if there are any, are still in front.
         has_indexes: whether message indexes come before a payload of Protobuf.
         header: the name of the header that names the schema; None: the key or value does.
+        in_event: whether it stands in a CloudEvent in structured mode, in base64.
     """
 
     framing: Framing
@@ -73,6 +78,7 @@ class Framed:
     payload: bytes
     has_indexes: bool = False
     header: str | None = field(default=None, compare=False)
+    in_event: bool = False
 
 
 def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Framed | None:
@@ -85,8 +91,12 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     """
     if headers and part in ("key", "value") and (framed := _by_headers(data, part, headers)) is not None:
         return framed
-    if not data or data[0] not in MARKS:
-        return None  # nearly always
+    if not data or data[0] not in MARKS:  # nearly always
+        return _in_event(data) if data[:1] == b"{" and all(name in data for name in OF_EVENTS) else None
+    return _by_mark(data)
+
+
+def _by_mark(data: bytes) -> Framed | None:
     if data[:1] == b"\0" and len(data) >= CONFLUENT:
         return _numbered(data)
     if data[:1] == b"\3" and len(data) >= GLUE and data[1] in (0, ZLIB):
@@ -94,6 +104,28 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     if data[:2] == SINGLE_OBJECT and len(data) >= 10:
         return Framed(Framing.AVRO, data[2:10].hex(), data[10:])
     return None
+
+
+def _in_event(data: bytes) -> Framed | None:
+    try:
+        event = json.loads(data)
+        inner = b64decode(event["data_base64"], validate=True)
+        match = OF_EVENT.search(str(event.get("dataschema")).encode())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if inner and inner[0] in MARKS and (framed := _by_mark(inner)) is not None:
+        return replace(framed, in_event=True)
+    return None if match is None else Framed(Framing.CLOUDEVENTS, _id_of_url(match), inner, in_event=True)
+
+
+def _id_of_url(match: re.Match[bytes]) -> int:
+    return GlobalId(match[2]) if match[1] else int(match[2])
+
+
+def attributes(event: bytes) -> dict[str, object]:
+    """Return what an event in structured mode says besides its data: texts, numbers and booleans."""
+    known = json.loads(event).items()
+    return {name: value for name, value in known if name != "data_base64" and isinstance(value, str | int)}
 
 
 def _numbered(data: bytes) -> Framed | None:
@@ -123,6 +155,10 @@ def reframed(data: bytes, framed: Framed | None, payload: bytes) -> bytes:
     """Return a key or value with another payload, framed as *data* is."""
     if framed is None:
         return payload
+    if framed.in_event:
+        event = json.loads(data)
+        inner = reframed(b64decode(event["data_base64"]), replace(framed, in_event=False), payload)
+        return json.dumps({**event, "data_base64": b64encode(inner).decode()}, ensure_ascii=False).encode()
     if framed.framing is Framing.GLUE and data[1] == ZLIB:
         return data[:GLUE] + zlib.compress(payload)
     head = len(data) - len(framed.payload)  # less than 0: message indexes are in a header
@@ -154,7 +190,7 @@ def _by_headers(data: bytes, part: str, headers: Headers) -> Framed | None:
         if name.lower() == "content-type" and part == "value" and value.startswith(b"avro/binary+"):
             return Framed(Framing.AZURE, value[12:].decode("ascii", "replace"), data, header=name)
         if name == "ce_dataschema" and part == "value" and data[:1] != b"\0" and (match := OF_EVENT.search(value)):
-            return Framed(Framing.CLOUDEVENTS, GlobalId(match[2]) if match[1] else int(match[2]), data, header=name)
+            return Framed(Framing.CLOUDEVENTS, _id_of_url(match), data, header=name)
     return None
 
 

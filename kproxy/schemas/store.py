@@ -9,15 +9,21 @@ from typing import Any, NamedTuple, Protocol
 
 from kproxy.encryption.reading import RecordKeys
 from kproxy.errors import KproxyError
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, SchemaType, Substitutes, compile_schema
 from kproxy.schemas.framings import Framed, GlobalId, Headers, find_framing, message_indexes, reframed
+from kproxy.schemas.journal import JOURNAL_TOPIC, Journal
 
 MOST_SCHEMAS = 10_000
 SCHEMAS_S = 2.0  # so long a filter keeps a message waiting for schemas that have to be asked for
 MOST_REFERENCES = 256  # of a schema, with those of its references
 MOST_MISSING = 10_000
 MOST_SUBJECTS = 1_000  # of a schema
+TOPICS_OF_REGISTRIES = (
+    "_schemas",
+    JOURNAL_TOPIC,
+)  # in which they keep their schemas; the first is Confluent's kafkastore.topic
 Id = int | str
 
 
@@ -176,6 +182,7 @@ class Schemas:
         self.sources: list[Source] = [self.seen, *sources]
         self.chosen = dict(chosen or {})
         self._fingerprints = Fingerprints()
+        self._journal = Journal()
         self._compiled: OrderedDict[Schema, Compiled | KproxyError] = OrderedDict()
 
     @property
@@ -216,14 +223,25 @@ class Schemas:
         answers = (one.by_subject(subject, version) for one in sources)
         return next((found for found in answers if found is not None), None)
 
-    def learn(self, value: bytes) -> None:
-        """Take the schema of a record of ``_schemas``, in which registries keep them; other values are ignored."""
+    def learn(self, data: bytes, content: Content) -> None:
+        """Take the schema of a record of a topic in which registries keep them; other keys and values are ignored."""
         try:
-            fields = json.loads(value)
+            if content.topic == JOURNAL_TOPIC:
+                fields = self._of_journal(data, content)
+            else:
+                fields = json.loads(data) if content.part == "value" else {}
             if "schema" in fields and not fields.get("deleted"):
                 self.seen.add(schema_of(fields))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return
+
+    def _of_journal(self, data: bytes, content: Content) -> dict[str, Any]:
+        if content.offset is None:
+            return {}
+        if content.part == "key":
+            self._journal.see_key(content.offset, data)
+            return {}
+        return self._journal.schema(content.offset, data) or {} if content.part == "value" else {}
 
     def compiled(self, schema: Schema) -> Compiled:
         """Return what reads payloads of a schema. Raises SchemaError, and UsageError if a library is missing."""

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
 from kproxy.schemas.formats import PayloadError, SchemaType
-from kproxy.schemas.store import Id, Located, Schema, Schemas
+from kproxy.schemas.framings import attributes
+from kproxy.schemas.store import TOPICS_OF_REGISTRIES, Id, Located, Schema, Schemas
 
 UNKNOWN = "no schema with this id is known"
 NO_INDEXES = (
     "no message indexes before the payload, as KafkaJS writes Protobuf: deserializers of Java and librdkafka fail on it"
 )
 MOST_SEEN = 10_000
-REGISTRY_TOPIC = "_schemas"  # where registries keep their schemas (kafkastore.topic)
 
 
 def make_viewers(schemas: Schemas | None = None) -> Viewers:
@@ -39,9 +39,9 @@ class SchemaViewer:
     """Shows what a schema describes.
 
     ``framing`` (null: none, the topic's schema was given), ``id``, and what is known of the schema: ``subject``, ``version``,
-    ``type``. Then ``value``, in which fields named like a secret are withheld. ``problem`` says what a value breaks of its JSON
-    Schema, or why there is no value: then the payload is ``json`` or ``hex``. ``fits`` is false where the schema is known and
-    does not describe the payload.
+    ``type``; ``event`` has the attributes of a CloudEvent around it. Then ``value``, in which fields named like a secret are
+    withheld. ``problem`` says what a value breaks of its JSON Schema, or why there is no value: then the payload is ``json`` or
+    ``hex``. ``fits`` is false where the schema is known and does not describe the payload.
     """
 
     name = "schema"
@@ -57,9 +57,8 @@ class SchemaViewer:
 
     def view(self, data: bytes, content: Content) -> object | None:
         """Return the value, or None without a framing and a schema of the topic."""
-        if content.topic == REGISTRY_TOPIC:
-            if content.part == "value":
-                self.schemas.learn(data)
+        if content.topic in TOPICS_OF_REGISTRIES:
+            self.schemas.learn(data, content)
             return None
         located = self.schemas.locate(data, content.topic, content.part, content.headers)
         if located is None:
@@ -68,6 +67,8 @@ class SchemaViewer:
         shown: dict[str, Any] = {"framing": None if framed is None else str(framed.framing)}
         if framed is not None or (schema is not None and schema.id is not None):
             shown["id"] = _id_of(located)
+        if framed is not None and framed.in_event:
+            shown["event"] = without_secrets(attributes(data))
         if schema is not None:
             return self._read(located, schema, shown, content)
         away = self.schemas.away(content.topic)

@@ -1,6 +1,8 @@
 """Framings, as the documents of their makers write them."""
 
+import json
 import zlib
+from base64 import b64decode, b64encode
 from uuid import UUID
 
 import pytest
@@ -54,6 +56,28 @@ def test_in_the_payload(data: bytes, framed: Framed | None) -> None:
 )
 def test_in_a_header(name: str, value: bytes | None, framed: Framed | None) -> None:
     assert find_framing(b"abc", "value", [("trace", b"1"), (name, value)]) == framed
+
+
+def test_an_event_in_structured_mode() -> None:
+    attributes = {"specversion": "1.0", "id": "A1", "type": "order", "dataschema": "http://host/schemas/ids/12"}
+    collection = Collection("files")
+    collection.add(schema_of({"schema": '"int"'}, id=12, subject="answers"))
+    schemas = Schemas([collection])
+    for inner, framing in ((b"\x54", "cloudevents"), (b"\0\0\0\0\x0c\x54", "confluent")):
+        data = json.dumps({**attributes, "data_base64": b64encode(inner).decode()}).encode()
+        view = make_viewers(schemas).view(data, Content("t"))
+        assert view is not None and view["schema"]["framing"] == framing
+        assert (view["schema"]["value"], view["schema"]["event"]) == (42, attributes)
+        located = schemas.locate(data, "t")
+        assert located is not None
+        written = json.loads(schemas.write(located, 43))
+        assert b64decode(written.pop("data_base64")) == inner[:-1] + b"\x56" and written == attributes
+    for other in (
+        b'{"specversion": "1.0", "data_base64": 1}',
+        b'{"specversion": "1.0", "data_base64": "!"}',
+        b'{"data": 1}',
+    ):
+        assert find_framing(other) is None
 
 
 def test_message_indexes() -> None:

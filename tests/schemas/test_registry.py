@@ -1,4 +1,4 @@
-"""A real registry, Apicurio's: what we read with its schemas is what Confluent's deserializer reads."""
+"""Real registries, Apicurio's: what we read with their schemas is what Confluent's deserializer reads."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,22 +28,22 @@ from tests.support.kafka.processes import eventually, spawn, stop
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
-RELEASE = "2.6.13.Final"
+RELEASES = ("2.6.13.Final", "3.0.9")  # the last one that Java 17 runs
 WRITERS = (
-    ("io.apicurio", "apicurio-registry-serdes-avro-serde", RELEASE),
+    ("io.apicurio", "apicurio-registry-serdes-avro-serde", RELEASES[0]),
     ("software.amazon.glue", "schema-registry-serde", "1.1.25"),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
-ARTIFACT = f"io.apicurio:apicurio-registry-app:{RELEASE}:tar.gz:all"
 
 
-def registry_folder() -> Path:
+def registry_folder(release: str) -> Path:
     """Where Apicurio's registry is, fetched by Maven once."""
-    kept = folder_of(f"apicurio-{RELEASE}")
+    kept = folder_of(f"apicurio-{release}")
     if not kept.is_dir():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as name:
-            words = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={name}"]
+            artifact = f"io.apicurio:apicurio-registry-app:{release}:tar.gz:all"
+            words = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={name}"]
             subprocess.run(words, check=True, timeout=300, stdin=subprocess.DEVNULL)
             with tarfile.open(next(Path(name).glob("*.tar.gz"))) as archive:
                 archive.extractall(Path(name) / "registry", filter="data")
@@ -50,15 +51,13 @@ def registry_folder() -> Path:
     return kept
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Iterator[str]:
-    require("java", shutil.which("java") and shutil.which("mvn"), "a registry needs java and mvn")
-    port, folder = free_ports(), registry_folder()
+@contextmanager
+def running(release: str, log: Path, *options: str) -> Iterator[str]:
+    """Apicurio's registry; the address of its API that is Confluent's."""
+    port, folder = free_ports(), registry_folder(release)
     runner = next(folder.glob("*-runner.jar"))
-    options = [f"-Dquarkus.http.port={port}", "-Dquarkus.http.host=127.0.0.1", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
-    process = spawn(
-        ["java", *options, "-jar", os.fspath(runner)], tmp_path_factory.mktemp("registry") / "log", folder=folder
-    )
+    words = [f"-Dquarkus.http.port={port}", "-Dquarkus.http.host=127.0.0.1", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+    process = spawn(["java", *words, *options, "-jar", os.fspath(runner)], log, folder=folder)
     try:
         url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
         eventually(
@@ -67,6 +66,15 @@ def address(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Itera
         yield url
     finally:
         stop(process)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, require: Require
+) -> Iterator[str]:
+    require("java", shutil.which("java") and shutil.which("mvn"), "a registry needs java and mvn")
+    with running(request.param, tmp_path_factory.mktemp("registry") / "log") as url:
+        yield url
 
 
 @pytest.fixture
@@ -104,7 +112,7 @@ def test_what_serializers_of_java_wrote(address: str) -> None:
 
     Both topics have the same schema: one content id, but two global ids.
     """
-    kept = folder_of(f"serializers-{RELEASE}")
+    kept = folder_of(f"serializers-{RELEASES[0]}")
     if not kept.is_dir():
         fetch(kept, WRITERS)
     fields = [("id", "long"), ("country", ["null", "string"]), ("total", "double")]

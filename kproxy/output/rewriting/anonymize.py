@@ -29,14 +29,13 @@ from kproxy.output.rewriting.records import Payload, payload_of_key, payload_of_
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
 from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
-from kproxy.protocol.constants import INTERNAL_TOPICS
-from kproxy.protocol.embedded import group
+from kproxy.protocol.constants import INTERNAL_TOPICS, NOT_APPENDED
+from kproxy.protocol.embedded import Content, group
 from kproxy.protocol.embedded.reader import Reader, Texts
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct
 from kproxy.schemas.framings import Framing
-from kproxy.schemas.store import Located, Schemas
-from kproxy.schemas.viewer import REGISTRY_TOPIC
+from kproxy.schemas.store import TOPICS_OF_REGISTRIES, Located, Schemas
 from kproxy.session import Connection, Exchange, Frame
 
 # Fields that have only Kafka's own words (enums), or the name of client software (KIP-511)
@@ -310,8 +309,8 @@ class Anonymizer(Rewriter):
                 record.key = self.payload(payload_of_key(topic, key), key) or self._pseudonyms.data(key)
             kept: set[str | None] = set()
         else:
-            if topic == REGISTRY_TOPIC and value is not None:
-                self._schemas.learn(value)
+            if topic in TOPICS_OF_REGISTRIES:
+                self._learn(record, topic, batch)
             record.value, of_value = self._contents(value, topic, "value", record)
             record.key, of_key = self._contents(key, topic, "key", record)
             kept = {of_value, of_key}
@@ -319,6 +318,12 @@ class Anonymizer(Rewriter):
             (name, data) if name in kept else (self._name(name), data and self._pseudonyms.data(data))
             for name, data in record.headers
         ]
+
+    def _learn(self, record: Record, topic: str | None, batch: RecordBatch) -> None:
+        offset = None if batch.partition_leader_epoch == NOT_APPENDED else record.offset
+        for part, data in (("key", record.key), ("value", record.value)):
+            if data is not None:
+                self._schemas.learn(data, Content(topic, part, offset=offset))
 
     def _contents(
         self, data: bytes | None, topic: str | None, part: str, record: Record
@@ -347,8 +352,9 @@ class Anonymizer(Rewriter):
 
 
 def _names_host(located: Located) -> bool:
-    """Return whether what names the schema is a URL, which has a host in it."""
-    return located.framed is not None and located.framed.framing is Framing.CLOUDEVENTS
+    """Return whether a URL with a host in it, or another attribute of an event, would stay."""
+    framed = located.framed
+    return framed is not None and (framed.framing is Framing.CLOUDEVENTS or framed.in_event)
 
 
 def _without_tags(header: bytes, start: int) -> bytes:

@@ -19,6 +19,7 @@ from kproxy.protocol.embedded.viewers import Content
 from kproxy.protocol.records import Batches, Problem, to_arrow
 from kproxy.protocol.records.columns import rows_beginning
 from kproxy.schemas.framings import MARKS, schema_headers
+from kproxy.schemas.journal import JOURNAL_TOPIC
 from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ def record_columns(
     if viewers is not None:
         values = _decrypted(keys, values, rows_beginning(_views(records["value"]), ENCRYPTED[:1]), viewers)
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
+    offsets = records["offset"] if field.topic == JOURNAL_TOPIC and field.direction != "produce" else None
     for part, data in (("key", keys), ("value", values)):
-        columns += _described(data, _views(records[part]), headers, Content(field.topic, part), viewers)
+        views = _views(records[part])
+        columns += _described(data, views, headers, offsets, Content(field.topic, part), viewers)
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -100,6 +103,7 @@ def _described(
     data: "pyarrow.Array",
     views: "pyarrow.Buffer",
     headers: "pyarrow.Array",
+    offsets: "pyarrow.Array | None",
     content: Content,
     viewers: "Viewers | None",
 ) -> "list[pyarrow.Array]":
@@ -118,7 +122,8 @@ def _described(
             shown[row] = (*NOTHING[:5], TOO_MUCH)
             continue
         named = [(_name(pair["key"]), pair["value"]) for pair in headers[row].as_py()] if len(headers.values) else ()
-        view = viewers.view(data[row].as_py(), Content(content.topic, content.part, named))
+        offset = None if offsets is None else offsets[row].as_py()
+        view = viewers.view(data[row].as_py(), Content(content.topic, content.part, named, offset=offset))
         shown[row] = _columns_of(view or {})
         size += len(shown[row][0] or "")
     return [pa.array(values, kind) for values, kind in zip(zip(*shown, strict=True), kinds, strict=True)]

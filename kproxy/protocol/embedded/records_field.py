@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import DecodeError, Malformed, UnknownVersion
-from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS, INTERNAL_TOPICS
+from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS, INTERNAL_TOPICS, NOT_APPENDED
 from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.payload import Context, Opening
 from kproxy.protocol.embedded.reader import Reader
@@ -122,7 +122,8 @@ def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, sh
         elif topic in INTERNAL_TOPICS:
             row |= open_record(str(topic), record.key, record.value)
         elif viewers is not None:
-            row |= _viewed(record, topic, viewers)
+            is_stored = opened.batch.partition_leader_epoch != NOT_APPENDED
+            row |= _viewed(record, record.offset if is_stored else None, topic, viewers)
         shown.append(row)
     if error is not None:
         shown.append({"offset": None, "error": error})
@@ -138,15 +139,15 @@ def _control(record: Record) -> dict[str, Any]:
     return control if read.error is None else control | {"error": read.error}
 
 
-def _viewed(record: Record, topic: str | None, viewers: Viewers) -> dict[str, Any]:
+def _viewed(record: Record, offset: int | None, topic: str | None, viewers: Viewers) -> dict[str, Any]:
     """Return key, value and headers of an ordinary record, as the viewers show them."""
     headers = [
         {"key": _readable(name), "value": _raw(viewers.view(value, Content(topic, name)))}
         for name, value in record.headers
     ]
     return {
-        "key": _raw(viewers.view(record.key, Content(topic, "key", record.headers))),
-        "value": _raw(viewers.view(record.value, Content(topic, "value", record.headers, record.key))),
+        "key": _raw(viewers.view(record.key, Content(topic, "key", record.headers, None, offset))),
+        "value": _raw(viewers.view(record.value, Content(topic, "value", record.headers, record.key, offset))),
         "headers": headers,
     }
 

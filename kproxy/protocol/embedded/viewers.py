@@ -40,6 +40,7 @@ class Content:
         tuple[str, bytes | None]
     ] = ()  # of the record, for its key and value: serializers name schemas there
     key: bytes | None = None  # of the record, for its value: encrypted values are bound to it
+    offset: int | None = None  # in the partition; None where it is not known, as in a Produce request
 
 
 class Viewer(Protocol):
