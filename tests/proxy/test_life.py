@@ -52,81 +52,15 @@ def beat(wire: Wire) -> None:
     assert wire.ask(HEARTBEAT, 0, BODY) == b"\0\0"
 
 
-def begin(wire: Wire, broker: HeldBroker) -> None:
-    """A request that stays in flight."""
-    broker.hold()
-    wire.send(b"\0\0\0\x1e" + pack(">hhih", HEARTBEAT, 0, 77, 3) + b"app" + BODY + b"\0" * (30 - 13 - len(BODY)))
-    assert broker.asked.wait(20)
-
-
-class Reloaded:
-    """A running proxy whose configuration the tests of this module change, one after the other."""
-
-    def __init__(self, proxy: Proxy, broker: HeldBroker) -> None:
-        self.proxy, self.broker = proxy, broker
-        self._clusters = proxy.config["clusters"]
-        self._seen = 0
-
-    def restore(self) -> None:
-        """Go back to the first configuration, and forget what was logged before."""
-        self.proxy.config["clusters"] = [dict(self._clusters[0])]
-        self.proxy.write()
-        self.broker.may_answer.set()
-        self.proxy.process.send_signal(signal.SIGHUP)
-        self.await_event("the configuration was taken")
-        self._seen = len(self.proxy.log.read_text())
-
-    def events(self) -> list[dict[str, Any]]:
-        """What was logged since the configuration was restored."""
-        lines = self.proxy.log.read_text()[self._seen :].splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
-
-    def await_event(self, event: str, count: int = 1) -> None:
-        """Wait until an event was logged so often."""
-        eventually(lambda: sum(one["event"] == event for one in self.events()) >= count, what=event)
-
-
-@pytest.fixture(scope="module")
-def one_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
-    with HeldBroker() as broker:
-        clusters = [cluster([broker.address], addresses=FIXED)]
-        proxy = Proxy(tmp_path_factory.mktemp("reloads"), clusters, workers=2, analysis={"enabled": False})
-        try:
-            yield Reloaded(proxy.start(), broker)
-        finally:
-            proxy.close()
-
-
-@pytest.fixture
-def reloaded(one_run: Reloaded) -> Reloaded:
-    one_run.restore()
-    return one_run
-
-
-def test_15_a_reload_drops_no_connection(reloaded: Reloaded) -> None:
-    proxy, broker = reloaded.proxy, reloaded.broker
-    with Wire(proxy.bootstrap()) as wire:
-        begin(wire, broker)
-        proxy.config["timeouts"] = {"idle": "1h"}
-        extra = cluster([broker.address], addresses=FIXED, name="extra")
-        proxy.config["clusters"].append(extra)
-        proxy.write()
-        reloaded.await_event("the configuration was taken")
-        broker.may_answer.set()
-        assert wire.frame() == b"\0\0\0\6" + pack(">ih", 77, 0)
-        with Wire(extra["listen"]) as other:
-            beat(other)
-        beat(wire)
-
-
-def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(reloaded: Reloaded) -> None:
+def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(start: Any) -> None:
     """Only workers load filters: the supervisor finds the place."""
-    proxy = reloaded.proxy
+    proxy = start(workers=2)
     use = {"use": "rewrite_addresses", "with": {"x": 1}}
     proxy.config["clusters"][0]["filters"] = [{"use": "rewrite_addresses"}, use]
     proxy.write()
-    reloaded.await_event("the configuration before stays")
-    (mistake,) = [event for event in reloaded.events() if event["event"] == "a mistake in the configuration"]
+    eventually(lambda: "the configuration before stays" in proxy.log.read_text(), what="the mistake to be found")
+    events = map(json.loads, proxy.log.read_text().splitlines())
+    (mistake,) = [event for event in events if event["event"] == "a mistake in the configuration"]
     lines = proxy.file.read_text().splitlines()
     first = lines.index('     "use": "rewrite_addresses"')
     at = next(at for at, line in enumerate(lines) if use["use"] in line and at > first)
