@@ -1,4 +1,4 @@
-"""Refuse requests to a foreign name, from a foreign page, or without the token; add protecting headers to every answer.
+"""Refuse requests as BrowserGuard does, let people in by the token, and add protecting headers to every answer.
 
 What this protects against
 
@@ -21,8 +21,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.proxy.supervisor.browser_guard import (
     READING,
-    SAME_SITE,
-    TOKEN_HEADER,
     TOKEN_PAGE_STYLE,
     BrowserGuard,
     token_page,
@@ -74,28 +72,22 @@ class Guard:
 
     def _answer(self, scope: Scope) -> Response | None:
         """Return the answer in place of the page; None if the request may pass."""
-        headers = _Headers(scope["headers"])
-        host = headers.only(b"host")
-        if host is None or not self._guard.is_ours(host):
-            return refusal(421, "this is not a name of the page; ask for it by its address")
+        headers = list(scope["headers"])
+        refused = self._guard.host_refusal(headers)
+        if refused is not None:
+            return refusal(*refused)
+        is_page = scope["path"] == "/" and scope["method"] in READING
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if given and scope["path"] == "/" and scope["method"] == "GET":
+        if given and is_page:
+            (host,) = (value.decode("latin-1") for name, value in headers if name == b"host")
             return self._let_in(given[0], host)
-        if not _is_from_here(headers, host, scope["path"]):
-            return refusal(403, "another site asked for this")
-        is_reading = scope["method"] in READING
-        by_header = is_reading and self._guard.is_token(headers.only(TOKEN_HEADER) or "")  # as curl sends it
-        if not by_header and not self._guard.is_known(headers.only(b"cookie", missing="") or "", host):
+        if not self._guard.may_read(headers):
             sentence = "The token is missing: open the address that kproxy printed."
-            return _token_page(sentence) if scope["path"] == "/" else refusal(401, sentence)
-        return None if is_reading else self._refuse_change(headers)
-
-    def _refuse_change(self, headers: "_Headers") -> Response | None:
-        if not headers.only(b"origin"):
-            return refusal(403, "a request that changes something needs an Origin")
-        if not self._guard.is_token(headers.only(TOKEN_HEADER) or ""):
-            return refusal(403, "a request that changes something needs the header X-Kproxy-Token")
-        return None
+            return _token_page(sentence) if is_page else refusal(401, sentence)
+        if is_page:  # a link of another site may lead here
+            return None
+        refused = self._guard.refusal(scope["method"], headers)
+        return None if refused is None else refusal(*refused)
 
     def _let_in(self, token: str, host: str) -> Response:
         """Redirect to the page with a cookie, as a token in the address would stay in the browser's history."""
@@ -117,25 +109,6 @@ class Guard:
 
 def _token_page(sentence: str) -> Response:
     return HTMLResponse(token_page(sentence), 401)
-
-
-class _Headers:
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        self._pairs = list(pairs)
-
-    def only(self, name: bytes, missing: str | None = None) -> str | None:
-        """Return the value of a header; *missing* if there is none, None if there are several."""
-        values = [value for key, value in self._pairs if key == name]
-        return missing if not values else values[0].decode("latin-1") if len(values) == 1 else None
-
-
-def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
-    """Return whether no other site sent the request; a link on another site may lead to the page itself."""
-    origin = headers.only(b"origin", missing="")
-    site = headers.only(b"sec-fetch-site", missing="none")
-    if origin is None or site is None or (origin and origin.lower() != f"http://{host.lower()}"):
-        return False
-    return site in SAME_SITE or path == "/"
 
 
 def refusal(status: int, sentence: str, column: int | None = None, length: int | None = None) -> Response:

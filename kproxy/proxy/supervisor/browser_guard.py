@@ -61,7 +61,7 @@ class BrowserGuard:
         named = _values(headers, b"host")
         if len(named) == 1 and self.is_ours(named[0]):
             return None
-        return 421, "this is not a name of the admin server; ask it by its address"
+        return 421, "this is not a name of kproxy; ask for it by its address"
 
     def is_token(self, text: str) -> bool:
         """Return whether *text* is the token, in a time that does not depend on how much of it is right."""

@@ -205,7 +205,7 @@ def test_a_name_that_leads_here_shows_nothing_of_what_is_open(driver: Any) -> No
         for path in ("/", "/page/api/source", "/page/static/main.js"):
             driver.get(rebound._replace(path=path).geturl())
             shown = eventually(lambda: page.run("return document.body.textContent"), what="an answer")
-            assert "not a name of the page" in shown and "produce-consume" not in shown
+            assert "not a name of kproxy" in shown and "produce-consume" not in shown
         page.complaints()
 
 

@@ -294,7 +294,7 @@ def test_over_a_real_socket(proxy: Proxy) -> None:
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (
             421,
-            b"this is not a name of the admin server; ask it by its address\n",
+            b"this is not a name of kproxy; ask for it by its address\n",
         )
         connection.request("POST", "/readyz", body=b"x")
         assert connection.getresponse().status == 405
