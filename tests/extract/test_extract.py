@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from kproxy.errors import UsageError
 from kproxy.extract import __main__ as command
 from kproxy.extract import facts_text
-from kproxy.extract.definitions import parse_json, parse_message
+from kproxy.extract.definitions import merge, parse_json, parse_message
 from kproxy.extract.jars import BROKERS, CLIENTS, SPOKEN, VERSIONS_ONLY, fetch, read_error_codes
 from kproxy.protocol import facts
 from kproxy.protocol.facts import Facts
@@ -55,6 +55,39 @@ def test_a_default_no_generator_accepts_is_refused() -> None:
     fields = [{"name": "A", "type": "uuid", "versions": "0+", "default": "x"}]
     with pytest.raises(ValueError, match="a default of"):
         parse_message(json.dumps({**REQUEST, "fields": fields}), module="kafka-clients", release="4.3.1")
+
+
+A = {"name": "A", "type": "int32", "versions": "0+"}
+TAG = {**A, "name": "T", "tag": 0, "taggedVersions": "0+"}
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "kind", "blocks"),
+    [
+        ({**A, "type": "[]X", "fields": [A]}, {**A, "type": "[]Y", "fields": [A]}, "data", 1),
+        ({**A, "nullableVersions": "1+"}, A, "data", 1),  # compared at version 0
+        (A, {**A, "type": "[]int32"}, "data", 2),
+        ({**A, "type": "string", "nullableVersions": "0+"}, {**A, "type": "string"}, "data", 2),
+        ({**A, "type": "string", "flexibleVersions": "none"}, {**A, "type": "string"}, "data", 2),
+        ({**A, "type": "X", "fields": [A]}, {**A, "type": "X", "fields": [A, A]}, "data", 2),
+        ({**TAG, "default": "1"}, {**TAG, "default": "2"}, "request", 2),
+        (TAG, {**TAG, "tag": 1}, "request", 2),
+        (TAG, {**TAG, "versions": "1+"}, "request", 1),  # a later release has one more
+        ({**TAG, "versions": "1+"}, TAG, "request", 2),
+        (TAG, {**TAG, "versions": "1+"}, "data", 2),  # a stored record may hold any tag
+    ],
+)
+def test_what_gives_other_bytes_is_a_block_of_its_own(
+    newer: dict[str, object], older: dict[str, object], kind: str, blocks: int
+) -> None:
+    history = [
+        parse_message(
+            json.dumps({**REQUEST, "type": kind, "flexibleVersions": "0+", "fields": [field]}),
+            module="kafka-clients", release=release,
+        )
+        for field, release in ((newer, "4.3.1"), (older, "3.9.2"))
+    ]  # fmt: skip
+    assert [block.message.release for block in merge(history)] == ["4.3.1", "3.9.2"][:blocks]
 
 
 def write_program(name: str, folder: Path, script: str) -> None:
