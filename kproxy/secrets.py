@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REFERENCE = r"^(file|env):[^\0]+$"
+VAULT_REFERENCE = r"^vault:[^\0#]+#[^\0#]+$"  # path and field; only kproxy.login reads them
 LONGEST = 131_072  # bytes of a secret: tokens are the longest
 
 

@@ -79,6 +79,9 @@ class Keys:
     """The keys of a JWKS (RFC 7517) that may sign tokens; secrets, keys for encryption and weak ones are left out.
 
     Raises UsageError if it is no JWKS, or has no such key.
+
+    Attributes:
+        public: a JWKS with these keys and nothing else.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -94,6 +97,7 @@ class Keys:
         if not isinstance(found, list) or len(found) > MOST_KEYS:
             raise UsageError(f"it is not a JWKS of at most {MOST_KEYS} keys")
         self._keys = []
+        shown = []
         for each in found:
             if isinstance(each, dict) and each.get("kty") in classes and each.get("use", "sig") == "sig":
                 # without private parts, if there are any
@@ -108,8 +112,10 @@ class Keys:
                 self._keys.append(
                     SignatureKey(_text(each, "kid"), each["kty"], _text(each, "crv"), _text(each, "alg"), key)
                 )
+                shown.append(public | ({"alg": each["alg"]} if _text(each, "alg") is not None else {}))
         if not self._keys:
             raise UsageError("it has no public key for signatures (RSA of 2048 bits or more, EC, Ed25519)")
+        self.public = msgspec.json.encode({"keys": shown})
 
     def find(self, key_id: str | None, algorithm: str) -> SignatureKey | None:
         """Return the key of a token's header; without a key id, the only key that fits."""

@@ -42,6 +42,7 @@ from kproxy.config.structs import (
     TokenEndpoint,
     Tokens,
     Traces,
+    VaultSecrets,
 )
 from kproxy.options import Rotated
 
@@ -68,4 +69,5 @@ __all__ = [
     "TokenEndpoint",
     "Tokens",
     "Traces",
+    "VaultSecrets",
 ]

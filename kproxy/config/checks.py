@@ -32,7 +32,7 @@ from kproxy.config.structs import (
 from kproxy.errors import UsageError
 from kproxy.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
-from kproxy.secrets import is_reference
+from kproxy.secrets import VAULT_REFERENCE, is_reference
 
 FILTER = "topic_prefix"
 Problem = tuple[str, str]
@@ -340,9 +340,15 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
 
 
 def _check_login(path: str, cluster: Cluster, login: Login) -> Iterator[Problem]:
+    in_vault = False
     for name, secret in secrets_of(login):
-        if not is_reference(secret):  # without the text: it may be the secret itself
-            yield f"{path}.{name}", 'it says where the secret is: write "file:PATH" or "env:NAME"'
+        if re.fullmatch(VAULT_REFERENCE, secret):
+            in_vault = True
+        elif not is_reference(secret):  # without the text: it may be the secret itself
+            yield f"{path}.{name}", 'it says where the secret is: write "file:PATH", "env:NAME" or "vault:PATH#FIELD"'
+    if in_vault != (login.vault is not None):
+        missing = "it is missing: a secret is in Vault" if in_vault else 'no secret is in it: write "vault:PATH#FIELD"'
+        yield f"{path}.vault", missing
     yield from LOGINS.get(login.mechanism, _check_password_login)(path, login)
     for name, mechanism in (
         ("token", "OAUTHBEARER"),
@@ -394,7 +400,7 @@ def _check_bearer_login(path: str, login: Login) -> Iterator[Problem]:
 def _check_kerberos_login(path: str, login: Login) -> Iterator[Problem]:
     yield from _check_password_login(path, login)
     for name, secret in secrets_of(login):
-        if secret.startswith("env:"):
+        if not secret.startswith("file:"):
             yield f"{path}.{name}", 'with GSSAPI it is a keytab: write "file:PATH"'
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct, inspect
 from kproxy.errors import ConfigError, Mistake, did_you_mean
 from kproxy.options import (
     WITHHELD,
+    OptionMistakes,
     bare,
     expected,
     is_secret,
@@ -189,7 +190,16 @@ class Conversion:
                 self.add_mistake(node, _join(path, name), "it is missing")
         values = {fields[name].name: value for name, value in members.items() if value is not BROKEN}
         empty = {field.name: _empty(field.type) for field in kind.fields if field.required}
-        return kind.cls(**{**empty, **values})
+        try:
+            return kind.cls(**{**empty, **values})
+        except OptionMistakes as error:  # of its own checks
+            if not path:
+                raise
+            if len(values) == len(members) and not empty.keys() - values.keys():  # else there are mistakes already
+                for name, message in error.problems:
+                    below = _join(path, name)
+                    self.mistakes.append(Mistake(*self.places.get(below, self.places[path]), below, message))
+            return BROKEN
 
     def _members(self, node: Node, fields: dict[str, inspect.Field], path: str, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}

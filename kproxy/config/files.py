@@ -193,6 +193,12 @@ def _check_login(path: str, login: Login) -> Iterator[Problem]:
             yield f"{path}.token", 'it needs a package that is missing: pip install "kproxy-kafka[identities]"'
         if login.token.ca is not None:
             yield from _check_certificates(f"{path}.token.ca", login.token.ca)
+    if login.vault is not None:
+        if not _is_installed("hvac"):
+            yield f"{path}.vault", 'it needs a package that is missing: pip install "kproxy-kafka[vault]"'
+        yield from _check_secret(f"{path}.vault.token", login.vault.token)
+        if login.vault.ca is not None:
+            yield from _check_certificates(f"{path}.vault.ca", login.vault.ca)
     if login.mechanism == "AWS_MSK_IAM" and not _is_installed("aws_msk_iam_sasl_signer"):
         yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[aws]"'
     if login.mechanism == "GSSAPI" and not _is_installed("gssapi"):

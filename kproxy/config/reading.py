@@ -193,11 +193,11 @@ def _problems(config: Config, filters: bool) -> Iterator[Problem]:
 def _raise_if_any(
     problems: Iterable[Problem], places: Mapping[str, "Place"], mistakes: Sequence[Mistake], source: str
 ) -> None:
-    """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of values that could not be read."""
+    """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of what could not be read in full."""
     broken = {mistake.path for mistake in mistakes}
     every = list(mistakes)
     for path, message in problems:
-        if not broken.intersection(_with_parents(path)):
+        if not broken.intersection(_with_parents(path)) and not any(one.startswith(f"{path}.") for one in broken):
             line, column = _place(path, places)
             every.append(Mistake(line, column, path if source else _option(path), message))
     if every:

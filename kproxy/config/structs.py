@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kproxy.encryption.services.vault import PATH, VaultServer
 from kproxy.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
 from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.schemas.settings import SchemaSources
-from kproxy.secrets import REFERENCE
+from kproxy.secrets import REFERENCE, VAULT_REFERENCE
 
 MOST_WORKERS = 256
 
@@ -149,10 +150,10 @@ class Authentication(Struct, frozen=True):
 
 PRINCIPAL = "{principal}"
 Username = Annotated[str, Meta(min_length=1, max_length=1_000)]
-Secret = Annotated[str, Meta(extra_json_schema={"pattern": REFERENCE})]
+Secret = Annotated[str, Meta(extra_json_schema={"pattern": f"{REFERENCE}|{VAULT_REFERENCE}"})]
 WHERE = (
-    'Where it is: "file:PATH", read again at each login (a line end at its end does not count), or "env:NAME", an environment '
-    "variable. Never the secret itself."
+    'Where it is: "file:PATH", read again at each login (a line end at its end does not count), "env:NAME", an environment '
+    'variable, or "vault:PATH#FIELD", in login.vault. Never the secret itself.'
 )
 
 
@@ -177,6 +178,13 @@ class TokenEndpoint(Struct, frozen=True):
     ] = None
     subject_token_type: Annotated[str | None, text("The type of subject_token, a URN of RFC 8693; null: a JWT.")] = None
     ca: Annotated[str | None, text("File with the CAs of the endpoint's certificate; null: the system's.")] = None
+
+
+class VaultSecrets(VaultServer, frozen=True):
+    """The key-value engine of Vault or OpenBao, where secrets of a login are: "vault:PATH#FIELD"."""
+
+    mount: Annotated[str, Meta(pattern=f"^{PATH.pattern}$"), text("Where the engine is mounted.")] = "secret"
+    engine: Annotated[Literal["v1", "v2"], text("The version of the engine.")] = "v2"
 
 
 class Login(Struct, frozen=True):
@@ -217,6 +225,10 @@ class Login(Struct, frozen=True):
     region: Annotated[str | None, text("AWS_MSK_IAM: the region of the cluster.")] = None
     service: Annotated[
         str | None, text("GSSAPI: name of the brokers' service (sasl.kerberos.service.name); null: kafka.")
+    ] = None
+    vault: Annotated[
+        VaultSecrets | None,
+        text('Where "vault:PATH#FIELD" leads. Needs: pip install "kproxy-kafka[vault]".'),
     ] = None
     cleartext: Annotated[
         bool, text("Whether a password (PLAIN) or a token may be sent without TLS. SCRAM does not send the password.")

@@ -1,6 +1,7 @@
 """Access tokens for OAUTHBEARER: of an OAuth 2.0 token endpoint, and of AWS for MSK. Fetching blocks: call it in a thread.
 
-A token is used until 80 % of its lifetime are over. Then another one is fetched; while that fails, the old one serves to its end.
+A token is used until 80 % of its lifetime are over, or a broker refuses it. Then another one is fetched; while that fails, the
+old one serves to its end.
 No text made here holds a token or a secret; of an endpoint's answer only the error code of RFC 6749 is shown.
 """
 
@@ -13,7 +14,6 @@ from urllib.parse import quote, urlencode
 
 from kproxy.config import TokenEndpoint
 from kproxy.errors import LoginRefused
-from kproxy.login.secrets import read_secret
 from kproxy.output.escaping import printable
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # RFC 8693
@@ -51,7 +51,7 @@ class Tokens:
         self._source = source
         self._clock = clock
         self._token = Token("", 0.0)
-        self._fetch_at = 0.0
+        self._fetched_at = self._fetch_at = 0.0
 
     def known(self) -> str | None:
         """Return the token if no other needs to be fetched."""
@@ -67,16 +67,26 @@ class Tokens:
                 raise
             self._fetch_at = now + RETRY_S
             return self._token.text
-        now = self._clock()
+        self._fetched_at = now = self._clock()
         self._fetch_at = now + (self._token.ends_at - now) * SHARE_USED
         return self._token.text
 
+    def doubt(self) -> None:
+        """Note that a login was refused: the provider's key may be another by now. Then a new token is fetched, at a pace."""
+        self._fetch_at = min(self._fetch_at, max(self._clock(), self._fetched_at + RETRY_S))
+
 
 class Endpoint:
-    """A token endpoint: client credentials (RFC 6749, 4.4), or the exchange of another token (RFC 8693)."""
+    """A token endpoint: client credentials (RFC 6749, 4.4), or the exchange of another token (RFC 8693).
 
-    def __init__(self, settings: TokenEndpoint, clock: Callable[[], float]) -> None:
+    Args:
+        read_secret: returns a secret by its reference. Raises LoginRefused.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(self, settings: TokenEndpoint, read_secret: Callable[[str], str], clock: Callable[[], float]) -> None:
         self._settings = settings
+        self._read_secret = read_secret
         self._clock = clock
         self._urllib3 = _library("urllib3", "identities")
         timeout = self._urllib3.Timeout(connect=TIMEOUT_S, read=TIMEOUT_S)
@@ -109,7 +119,7 @@ class Endpoint:
         if settings.subject_token is not None:
             form = {
                 "grant_type": EXCHANGE,
-                "subject_token": read_secret(settings.subject_token),
+                "subject_token": self._read_secret(settings.subject_token),
                 "subject_token_type": settings.subject_token_type or JWT,
             }
         optional = {"scope": settings.scope, "audience": settings.audience}
@@ -122,7 +132,7 @@ class Endpoint:
         if settings.client_secret is None:
             return {}
         # each part encoded as a form before it is joined (RFC 6749, 2.3.1)
-        both = f"{quote(settings.client_id or '', '')}:{quote(read_secret(settings.client_secret), '')}"
+        both = f"{quote(settings.client_id or '', '')}:{quote(self._read_secret(settings.client_secret), '')}"
         headers: dict[str, str] = self._urllib3.make_headers(basic_auth=both)
         return headers
 

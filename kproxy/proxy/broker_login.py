@@ -47,15 +47,19 @@ class BrokerLogin:
 
     async def log_in(self, ask: Ask, host: str, versions: dict[int, int], principal: str | None) -> int:
         """Log in for a client; *ask* sends requests on the connection. Returns and raises what kproxy.login.log_in does."""
-        return await log_in(ask, await self._credentials(principal), host, asyncio.to_thread, versions)
+        try:
+            return await log_in(ask, await self._credentials(principal), host, asyncio.to_thread, versions)
+        except LoginRefused:
+            self._identities.note_refusal(principal)
+            raise
 
     async def _credentials(self, principal: str | None) -> Credentials:
         if known := self._identities.known(principal):
             return known
         async with self._fetching:
-            if known := self._identities.known(principal):  # another link has waited for the same token
+            if known := self._identities.known(principal):  # another link has waited for the same
                 return known
-            return await asyncio.to_thread(self._identities.fetch)
+            return await asyncio.to_thread(self._identities.fetch, principal)
 
     def begin(self, link: Link) -> "LinkLogin":
         """Return the logins of a new link."""

@@ -35,13 +35,14 @@ from kproxy.authentication.states import ClientLogin, Mechanisms, State, without
 from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
 from kproxy.config import Authentication, Cluster, Tokens
-from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Runtime, Send
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
 from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey, Direction, RequestHeader
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.proxy.admission import ClientRefused
 from kproxy.proxy.broker_client import explain_foreign_protocol
+from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from kproxy.authentication.kerberos import Service
 
 BY_CERTIFICATE = "SSL"  # Principal.mechanism
-STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection
+STATE = "authentication"  # in ConnectionFacts.state: the ClientLogin of a connection; in Runtime.kept: keys by URL
 VERSIONS_S = 60.0  # so long the versions of a broker are used before it is asked again
 MOST_VERSIONS = 1_024  # answers of brokers that are kept
 LARGEST_TOKENS = {"OAUTHBEARER": 131_072, "GSSAPI": 65_536}  # bytes; of other mechanisms BEYOND_TOKEN
@@ -140,7 +141,7 @@ class ClientLogins:
         unauthenticated_frame_size: int,
         counters: Counters,
         ask_versions: AskVersions,
-        runtime: Runtime,
+        runtime: FilterRuntime,
         narrow: Narrow,
         note_login: NoteLogin,
     ) -> None:
@@ -165,7 +166,9 @@ class ClientLogins:
         self._users: Users | None = None
         self._tokens: TokenKeys | None = None
         if self._settings.tokens is not None:
-            self._tokens = TokenKeys(self._settings.tokens, cluster.name)
+            self._tokens = TokenKeys(
+                self._settings.tokens, cluster.name, runtime.share_keys, runtime.kept.setdefault(STATE, {})
+            )
         self._rules = parse_rules(self._settings.certificates or "")
         self._service: Service | None = None
         self._read_files()
@@ -178,6 +181,11 @@ class ClientLogins:
             from kproxy.authentication.kerberos import Service  # noqa: PLC0415 - few clusters have Kerberos
 
             self._service = Service(kerberos.keytab, kerberos.service, kerberos.principal_rules)
+
+    def receive_keys(self, url: str, keys: str) -> None:
+        """Take the keys of an identity provider as another worker has fetched them."""
+        if self._tokens is not None:
+            self._tokens.receive(url, keys.encode())
 
     def reload(self) -> None:
         """Read the files again. Raises UsageError; then those read before stay in use."""

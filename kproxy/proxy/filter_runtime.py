@@ -13,7 +13,7 @@ from kproxy.filters.passage import Hook, Kind
 from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import ClientMetrics, JournalState, Message
+from kproxy.proxy.messages import ClientMetrics, JournalState, KnownKeys, Message
 from kproxy.proxy.otlp.exporter import Exporters
 from kproxy.proxy.shared_state import CALLS, FAULTS, SPENT_NS, SharedCounts, SharedSets
 from kproxy.schemas.settings import SchemaSources
@@ -157,6 +157,10 @@ class FilterRuntime:
         for start in range(0, len(metrics), METRICS_A_MESSAGE):
             part = list(metrics[start : start + METRICS_A_MESSAGE])
             self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s, most_names, most_series))
+
+    def share_keys(self, url: str, keys: bytes) -> None:
+        """Tell the other workers the keys of an identity provider, a JWKS; also those that start later."""
+        self._send(KnownKeys(self.cluster, url, keys.decode()))
 
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
 

@@ -19,12 +19,13 @@ import msgspec
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
-from kproxy.filters.contract import ConnectionFacts, Runtime
+from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
 from kproxy.proxy.admission import ClientRefused
 from kproxy.proxy.broker_client import ask_versions
 from kproxy.proxy.brokers import BrokerTable, Reachability
+from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.tls_side import TlsSide
@@ -119,7 +120,7 @@ class LinkOpener:
         brokers: BrokerTable,
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
-        runtime: Runtime,
+        runtime: FilterRuntime,
         narrow: "Narrow",
         note_login: "NoteLogin",
     ) -> None:

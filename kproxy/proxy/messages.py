@@ -170,6 +170,14 @@ class Learned(Message, frozen=True, tag="learned"):
     values: list[str]
 
 
+class KnownKeys(Message, frozen=True, tag="known_keys"):
+    """The public keys of an identity provider, as a worker was answered; the supervisor passes them on to the other workers."""
+
+    cluster: str
+    url: str
+    keys: str  # a JWKS
+
+
 class ClientMetrics(Message, frozen=True, tag="client_metrics"):
     """Metrics that a client has pushed, or a part of them (filters/telemetry), for /metrics."""
 
@@ -343,6 +351,7 @@ ToWorker: TypeAlias = (
     Configure
     | Brokers
     | Learned
+    | KnownKeys
     | ReloadCertificates
     | ListConnections
     | Drain
@@ -357,7 +366,7 @@ News: TypeAlias = (
     BrokerReach | JournalState | ClientMetrics | AnalyzerCounts | AnalyzerSeries | StopNews
 )  # of Fleet.tell
 # What a Child does not handle itself but passes on to the Fleet
-ToFleet: TypeAlias = Brokers | Learned | Connections | StopAnswer | News
+ToFleet: TypeAlias = Brokers | Learned | KnownKeys | Connections | StopAnswer | News
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet
 
 LONGEST_LINE = 1 << 20

@@ -2,7 +2,8 @@
 
 Keys of a URL are asked for at the first login; again in the background once they are OLD_S old; and at once for a token whose key
 is not known, but not more often than every AGAIN_S, whatever clients send. While the provider does not answer, the keys that are
-known stay in use. Redirects are not followed, as the answer says who is let in.
+known stay in use: beyond a reload of the configuration, and in workers that are started meanwhile, as workers tell each other
+what they were answered. Redirects are not followed, as the answer says who is let in.
 """
 
 import asyncio
@@ -36,14 +37,25 @@ class TokenKeys:
 
     Args:
         cluster: for the log.
+        share: tells other workers the keys at a URL, a JWKS.
+        kept: keys by URL, which outlive the configuration.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, tokens: Tokens, cluster: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        cluster: str,
+        share: Callable[[str, bytes], None],
+        kept: dict[str, Keys],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tokens = tokens
+        self._share = share
+        self._kept = kept
         self._cluster = cluster
         self._clock = clock
-        self._keys: Keys | None = None
+        self._keys = kept.get(tokens.keys_url or "")
         self._asked_at = -AGAIN_S
         self._asking: asyncio.Task[None] | None = None
         self._is_away = False
@@ -53,6 +65,11 @@ class TokenKeys:
         """Read the file again; the keys of a URL are asked for by and by. Raises UsageError, and then nothing has changed."""
         if self._tokens.keys_file is not None:
             self._keys = read_keys(self._tokens.keys_file)
+
+    def receive(self, url: str, keys: bytes) -> None:
+        """Take the keys that another worker was answered."""
+        if url == self._tokens.keys_url:
+            self._keys = self._kept[url] = Keys(keys)
 
     def current(self) -> Keys | None:
         """Return the keys that are known, and ask for newer ones in the background if they are old."""
@@ -76,7 +93,11 @@ class TokenKeys:
 
     async def _fetch_later(self) -> None:
         try:
-            self._keys = await asyncio.to_thread(self._fetch)
+            keys = await asyncio.to_thread(self._fetch)
+            url = str(self._tokens.keys_url)
+            if self._keys is None or keys.public != self._keys.public:
+                self._share(url, keys.public)
+            self._keys = self._kept[url] = keys
             if self._is_away:
                 log("info", "the identity provider answers again", cluster=self._cluster)
             self._is_away = False

@@ -77,6 +77,7 @@ class Forwarding:
             messages.Configure
             | messages.Brokers
             | messages.Learned
+            | messages.KnownKeys
             | messages.ReloadCertificates
             | messages.UseBreakpoints
         ] = asyncio.Queue()
@@ -127,6 +128,10 @@ class Forwarding:
                 case messages.Learned(at, name, values):
                     if at in self._clusters:
                         self._clusters[at].shared_sets.receive(name, values)
+                case messages.KnownKeys(at, url, keys):
+                    logins = self._clusters[at].opener.logins if at in self._clusters else None
+                    if logins is not None:
+                        logins.receive_keys(url, keys)
                 case messages.ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opener.reload()

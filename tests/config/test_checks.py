@@ -31,6 +31,8 @@ def test_the_defaults_are_right() -> None:
 SCRAM: dict[str, Any] = {"mechanisms": ["SCRAM-SHA-256"], "users": "u"}
 TOKENS = {"issuer": "i", "audience": ["a"]}
 BEARER: dict[str, Any] = {"mechanisms": ["OAUTHBEARER"], "plain_without_tls": True, "tokens": TOKENS}
+IN_VAULT = {"mechanism": "SCRAM-SHA-256", "username": "me", "password": "vault:kafka/me#password"}
+VAULT = {"url": "https://vault:8200"}
 WRONG_CLUSTERS = [
     ({"listen": "9092"}, "listen", "no host"),
     ({"bootstrap": ["b:2", "c"]}, "bootstrap[1]", '"c": it has no port'),
@@ -76,6 +78,9 @@ WRONG_CLUSTERS = [
         "login.password",
         'write "file:PATH"',
     ),
+    ({"login": IN_VAULT | {"password": "secret"}}, "login.password", '"env:NAME" or "vault:PATH#FIELD"'),
+    ({"login": IN_VAULT}, "login.vault", "a secret is in Vault"),
+    ({"login": IN_VAULT | {"password": "file:x", "vault": VAULT}}, "login.vault", "no secret is in it"),
     ({"authentication": BEARER}, "authentication.tokens.keys_url", "either keys_url or keys_file"),
     (
         {"authentication": BEARER | {"tokens": TOKENS | {"keys_url": "http://idp/"}}},

@@ -270,6 +270,11 @@ SLIPS = {  # what follows OPEN_CLUSTER, or all of it
     "a password that kproxy does not take": ', broker_tls: {key_password: "%s"}}]',
     "a password without a space": ", broker_tls: password:%s}]",
     "a login that kproxy does not take": ', sasl: {username: x, password: "%s"}}]',
+    "a token of Vault in place of its file": ", login: {mechanism: PLAIN, cleartext: true, username: x, "
+    'password: "vault:a#b", vault: {url: "https://v", token: "%s"}}}]',
+    "a Vault with a password": ", login: {mechanism: PLAIN, cleartext: true, username: x, "
+    'password: "vault:a#b", vault: {url: "https://u:%s@v"}}}]',
+    "a reference to Vault without a field": ', login: {mechanism: PLAIN, cleartext: true, username: x, password: "vault:%s"}}]',
     "an environment that it does not take": '}]\nenvironment: ["AWS_SECRET_ACCESS_KEY=%s"]',
     "headers of telemetry in one text": FORWARD + '{otlp: "http://c:1", headers: "authorization: %s"}}}]}]',
     "a header of telemetry with a line feed": FORWARD + '{otlp: "http://c:1", headers: {a: "%s\\n"}}}}]}]',

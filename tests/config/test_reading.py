@@ -67,6 +67,25 @@ def test_a_port_bound_twice_is_reported_at_the_second_place() -> None:
     assert line.startswith("k.yaml:5:13: clusters[1].listen: port 19092 is where clusters[0] listens")
 
 
+def test_vault_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with it has its place, and nothing that follows from that is reported."""
+    monkeypatch.setenv("VAULT_TOKEN", "t")
+    login = "    login: {mechanism: SCRAM-SHA-256, username: me, password: 'vault:a/b#c'"
+    assert parse_config(f"{GOOD}{login}, vault: {{url: 'https://v:8200'}}}}", "k.yaml").clusters[0].login is not None
+    vault = (": {url: 'http://v'}", ": {}", ": {url: 'http://v', tokn: 'x'}", ": {url: 'https://v', token: 'env:NONE'}")
+    no_tls = [
+        "clusters[0].login.vault.url",
+        "the token would be sent without TLS: write https://, or without_tls: true",
+    ]
+    said = [lines(f"{GOOD}{login}, vault{each}}}") for each in vault]
+    assert [[line.split(": ", 2)[1:] for line in each] for each in said] == [
+        [no_tls],
+        [["clusters[0].login.vault.url", "it is missing"]],
+        [no_tls, ["clusters[0].login.vault.tokn", "unknown name: did you mean token?"]],
+        [["clusters[0].login.vault.token", 'the environment variable "NONE" is not set']],
+    ]
+
+
 def test_sources_of_schemas(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text('"long"')
     (tmp_path / "login").write_text("user:secret\n")

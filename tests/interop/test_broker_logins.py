@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.conftest import Require
 from tests.interop.clients import consumed
+from tests.support import openbao
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.openbao import OpenBao
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +29,15 @@ def unsecured_token(left_s: float = 300) -> str:
     return ".".join(part.rstrip("=") for part in parts) + "."
 
 
-def through(single: Cluster, folder: Path, mechanism: str, listener: str = "SASL") -> Proxy:
-    """A proxy that logs in."""
+def through(single: Cluster, folder: Path, mechanism: str, listener: str = "SASL", bao: OpenBao | None = None) -> Proxy:
+    """A proxy that logs in, with a secret in a file or in OpenBao."""
     (folder / "password").write_text(unsecured_token() if mechanism == "OAUTHBEARER" else PASSWORD)
     login: dict[str, Any] = {"mechanism": mechanism, "password": f"file:{folder / 'password'}"}
     login |= {} if mechanism == "OAUTHBEARER" else {"username": USER}
+    if bao is not None:
+        (folder / "vault-token").write_text(bao.token)
+        vault = {"url": bao.url, "token": f"file:{folder / 'vault-token'}"}
+        login |= {"password": "vault:kproxy#password", "vault": vault}
     assert single.authority is not None
     tls = {"broker_tls": {"ca": single.authority.ca}} if listener == "SASL_TLS" else {}
     login |= {"cleartext": not tls}
@@ -66,12 +73,19 @@ def test_records_of_clients_without_sasl(
         proxy.close()
 
 
-def test_short_sessions_under_load_while_the_password_changes(kafka: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_vault", [False, True], ids=["file", "vault"])
+def test_short_sessions_under_load_while_the_password_changes(
+    kafka: None, tmp_path: Path, require: Require, in_vault: bool
+) -> None:
     """Sessions of two seconds (KIP-368), an idempotent producer, and every secret rotated: no record is lost or there twice."""
+    require("openbao", not in_vault or openbao.missing() is None, openbao.missing() or "")
     extra = {"connections.max.reauth.ms": "2000"}
     (tmp_path / "kafka").mkdir()
     brokers = started(tmp_path / "kafka", NEWEST, secure=True, extra=extra)
-    proxy = through(brokers, tmp_path, "SCRAM-SHA-256")
+    bao = OpenBao(tmp_path).start() if in_vault else None
+    if bao is not None:
+        bao.put("kproxy", password=PASSWORD)
+    proxy = through(brokers, tmp_path, "SCRAM-SHA-256", bao=bao)
     try:
         topic = brokers.topic("sessions", 2)
         failed: list[object] = []
@@ -94,11 +108,16 @@ def test_short_sessions_under_load_while_the_password_changes(kafka: None, tmp_p
                 words = f"--alter --entity-type users --entity-name {USER} --add-config {change}".split()
                 run_tool(NEWEST, "kafka.admin.ConfigCommand", "--bootstrap-server", brokers.open, *words)
                 (tmp_path / "password").write_text("another-secret")
+                if bao is not None:
+                    bao.put("kproxy", password="another-secret")
         assert producer.flush(30) == 0 and failed == []
         values = Counter(value for _, _, _, value in consumed(brokers, topic))
         assert values == Counter(str(number).encode() for number in range(sent))
         assert proxy.count("kproxy_broker_logins_total") > 8
-        assert "another-secret" not in proxy.log.read_text()
+        said = proxy.log.read_text() + proxy.get("/config")[1]
+        assert not [secret for secret in ("another-secret", OpenBao.token) if secret in said]
     finally:
         proxy.close()
         brokers.close()
+        if bao is not None:
+            bao.stop()

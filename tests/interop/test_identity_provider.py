@@ -1,9 +1,13 @@
 """Java, librdkafka and franz-go have tokens of an identity provider and log in to kproxy with them; the broker wants no login."""
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.conftest import Require
 from tests.interop.clients import Client, Java, Librdkafka, values
@@ -12,6 +16,7 @@ from tests.support.identity_provider import AUDIENCE, IdentityProvider
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, close_tools
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import Security
@@ -85,3 +90,27 @@ def test_franz_go(single: Cluster, proxy: Proxy, topic_name: str, require: Requi
     single.topic(topic_name)
     token, _ = Tokens.provider.token()
     produced_by_franz_go(single, proxy, topic_name, mechanism="OAUTHBEARER", password=token)
+
+
+def test_a_worker_that_is_started_while_the_provider_is_away(proxy: Proxy) -> None:
+    """It has the keys that the worker before it was told."""
+    provider = Tokens.provider
+    token, lifetime_s = provider.token()
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+
+    def topics() -> int:
+        ends_at = time.time() + lifetime_s
+        client = AdminClient({"bootstrap.servers": proxy.bootstrap(), **login, "oauth_cb": lambda _: (token, ends_at)})
+        client.poll(0)  # asks for the token
+        return len(client.list_topics(timeout=20).topics)
+
+    assert topics() > 0
+    provider.stop()
+    try:
+        before = proxy.workers()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: len(set(proxy.workers()) - set(before)) == len(before), what="workers are started again")
+        assert topics() > 0
+    finally:
+        provider.start()

@@ -1,7 +1,8 @@
 """Idempotent load while sessions of both sides end every ten seconds, every secret is rotated and workers are killed.
 
-Two producers, one by SCRAM and one by OAUTHBEARER, through kproxy, which logs in to the broker by SCRAM. At the end each record
-is there once, and a client that does not log in has got no answer. KPROXY_ENDURANCE_S is how long, in seconds.
+Three producers: by SCRAM and by OAUTHBEARER through a cluster that logs in to the broker by SCRAM, with a password in OpenBao;
+by SCRAM through one that logs in by OAUTHBEARER. At the end each record is there once, and a client that does not log in has got
+no answer. KPROXY_ENDURANCE_S is how long, in seconds.
 """
 
 import contextlib
@@ -18,7 +19,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.conftest import Require
 from tests.proxy.test_client_logins import write_users
+from tests.support import openbao
 from tests.support.identity_provider import AUDIENCE, IdentityProvider
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import started
@@ -26,6 +29,7 @@ from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.links import request
+from tests.support.openbao import OpenBao
 from tests.support.sockets import address, end_offsets
 
 SECONDS = float(os.environ.get("KPROXY_ENDURANCE_S", "300"))
@@ -110,10 +114,12 @@ def replace(file: Path, text: str) -> None:
     beside.rename(file)
 
 
-def through(folder: Path, brokers: Cluster, provider: IdentityProvider) -> Proxy:
-    """A proxy with two workers whose clients log in by SCRAM or tokens, and that logs in by SCRAM."""
-    write_users(folder / "users.json", scram="first")
-    (folder / "password").write_text(PASSWORD)
+def through(folder: Path, brokers: Cluster, provider: IdentityProvider, bao: OpenBao) -> Proxy:
+    """A proxy with two workers whose clients log in by SCRAM or tokens, and that logs in by SCRAM, and by tokens."""
+    write_users(folder / "users.json", scram="first", relay="first")
+    bao.put("kafka/kproxy", password=PASSWORD)
+    (folder / "vault-token").write_text(bao.token)
+    (folder / "client-secret").write_text("first-client-secret")
     authentication = {
         "mechanisms": ["SCRAM-SHA-512", "OAUTHBEARER"],
         "users": str(folder / "users.json"),
@@ -121,12 +127,21 @@ def through(folder: Path, brokers: Cluster, provider: IdentityProvider) -> Proxy
         "plain_without_tls": True,
         "session": SESSION_S,
     }
-    login = {"mechanism": "SCRAM-SHA-512", "username": USER, "password": f"file:{folder / 'password'}"}
-    served = cluster(brokers.bootstrap("SASL"), authentication=authentication, login=login)
-    return Proxy(folder / "kproxy", [served], workers=2).start()
+    vault = {"url": bao.url, "token": f"file:{folder / 'vault-token'}"}
+    secret = "vault:kafka/kproxy#password"
+    token = {"url": f"{provider.issuer}/token", "client_id": "k", "client_secret": f"file:{folder / 'client-secret'}"}
+    logins = (
+        {"mechanism": "SCRAM-SHA-512", "username": USER, "password": secret, "vault": vault},
+        {"mechanism": "OAUTHBEARER", "token": {**token, "scope": AUDIENCE}, "cleartext": True},
+    )
+    served = [
+        cluster(brokers.bootstrap("SASL"), name=login["mechanism"], authentication=authentication, login=login)
+        for login in logins
+    ]
+    return Proxy(folder / "kproxy", served, workers=2).start()
 
 
-def loads(proxy: Proxy, topic: str, provider: IdentityProvider) -> tuple[Load, Load]:
+def loads(proxy: Proxy, topic: str, provider: IdentityProvider) -> dict[str, Load]:
     base = {"bootstrap.servers": proxy.bootstrap(), "security.protocol": "SASL_PLAINTEXT"}
 
     def fetch(_: str) -> tuple[str, float]:
@@ -135,10 +150,23 @@ def loads(proxy: Proxy, topic: str, provider: IdentityProvider) -> tuple[Load, L
 
     words = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "scram", "sasl.password": "first"}
     bearer = Load("bearer", topic, {**base, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": fetch})
-    return Load("scram", topic, {**base, **words}), bearer
+    relayed = {**base, **words, "sasl.username": "relay", "bootstrap.servers": proxy.bootstrap(1)}
+    return {
+        "scram": Load("scram", topic, {**base, **words}),
+        "bearer": bearer,
+        "relay": Load("relay", topic, relayed),
+    }
 
 
-def rotate_all(folder: Path, proxy: Proxy, brokers: Cluster, provider: IdentityProvider, scram: Load) -> int:
+def kill(proxy: Proxy, worker: int) -> None:
+    """Kill a worker, and wait for the one in its place."""
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: len(now := proxy.workers()) == 2 and worker not in now, what="the worker is started again")
+
+
+def rotate_all(
+    folder: Path, proxy: Proxy, brokers: Cluster, provider: IdentityProvider, bao: OpenBao, made: dict[str, Load]
+) -> int:
     """Rotate every secret, stop the provider for a while, and kill a worker every 20 seconds; return how many."""
     begun, killed = time.monotonic(), 0
 
@@ -146,18 +174,23 @@ def rotate_all(folder: Path, proxy: Proxy, brokers: Cluster, provider: IdentityP
         nonlocal killed
         while time.monotonic() < begun + share * SECONDS:
             if time.monotonic() > begun + 20 * (killed + 1):
-                os.kill(proxy.workers()[killed % 2], signal.SIGKILL)
+                kill(proxy, proxy.workers()[killed % 2])
                 killed += 1
-                eventually(lambda: len(proxy.workers()) == 2, what="the worker is started again")
             time.sleep(0.2)
 
     until(0.15)
     change_password(brokers, USER, "second-of-kproxy")  # kproxy's own at the broker
-    replace(folder / "password", "second-of-kproxy")
+    bao.put("kafka/kproxy", password="second-of-kproxy")
+    replace(folder / "client-secret", "second-client-secret")
     until(0.3)
-    write_users(folder / "users.new", scram="second")  # the client's at kproxy
+    write_users(folder / "users.new", scram="second", relay="second")  # the clients' at kproxy
     (folder / "users.new").rename(folder / "users.json")
-    scram.producer.set_sasl_credentials("scram", "second")
+    for name in ("scram", "relay"):
+        made[name].producer.set_sasl_credentials(name, "second")
+    bao.stop()  # what kproxy knows serves on, but a worker that is started waits for it
+    until(0.35)
+    bao.start()
+    bao.put("kafka/kproxy", password="second-of-kproxy")
     until(0.4)
     provider.stop()
     until(0.4 + AWAY_S / SECONDS)
@@ -179,31 +212,49 @@ def values_of(brokers: Cluster, topic: str) -> Counter[str]:
     return got
 
 
-def test_no_record_is_lost_or_there_twice(kafka: None, tmp_path: Path) -> None:
+def tokens_at_the_broker(provider: IdentityProvider, patch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Settings by which a broker believes the tokens of the provider, and asks for its keys often."""
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.keys_url}"
+    patch.setenv("JAVA_TOOL_OPTIONS", f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {allowed}")
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    return {
+        "listener.name.sasl.oauthbearer.sasl.server.callback.handler.class": handler,
+        "sasl.oauthbearer.jwks.endpoint.url": provider.keys_url,
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms": "5000",
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+
+
+def test_no_record_is_lost_or_there_twice(
+    kafka: None, require: Require, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("openbao", openbao.missing() is None, openbao.missing() or "")
     (tmp_path / "kafka").mkdir()
-    extra = {"connections.max.reauth.ms": str(SESSION_S * 1_000)}
     with contextlib.ExitStack() as stack:
-        brokers = started(tmp_path / "kafka", NEWEST, secure=True, extra=extra)
-        stack.callback(brokers.close)
         provider = IdentityProvider(tmp_path, "bearer", TOKEN_S).start()
         stack.callback(provider.stop)
-        proxy = through(tmp_path, brokers, provider)
+        bao = OpenBao(tmp_path).start()
+        stack.callback(bao.stop)
+        extra = {"connections.max.reauth.ms": str(SESSION_S * 1_000), **tokens_at_the_broker(provider, monkeypatch)}
+        brokers = started(tmp_path / "kafka", NEWEST, secure=True, extra=extra)
+        stack.callback(brokers.close)
+        proxy = through(tmp_path, brokers, provider, bao)
         stack.callback(proxy.close)
         topic = brokers.topic("endured", PARTITIONS)
-        scram, bearer = loads(proxy, topic, provider)
+        made = loads(proxy, topic, provider)
         stranger = Stranger(proxy)
-        for each in (scram, bearer, stranger):
+        for each in (*made.values(), stranger):
             stack.callback(each.stop)
-        killed = rotate_all(tmp_path, proxy, brokers, provider, scram)
-        sent = scram.end() + bearer.end()
+        killed = rotate_all(tmp_path, proxy, brokers, provider, bao, made)
+        sent = sum((each.end() for each in made.values()), Counter[str]())
         stranger.stop()
         got = values_of(brokers, topic)
         logins = [proxy.count(f"kproxy_{side}_logins_total") for side in ("client", "broker")]
-        print(
-            f"{scram.sent} + {bearer.sent} records, {killed} kills, {stranger.tried} without a login, logins {logins}"
-        )
+        repeated = proxy.count("kproxy_client_logins_total", "repeated")
+        counts = ", ".join(f"{name} {each.sent}" for name, each in made.items())
+        print(f"{counts}; {killed} kills, {stranger.tried} without a login, logins {logins}, again {repeated}")
         assert got == sent
         assert stranger.tried > SECONDS / 5 and stranger.answered == 0
         assert killed >= SECONDS // 30 and min(logins) > SECONDS / SESSION_S
-        for secret in ("second-of-kproxy", PASSWORD, "eyJ"):
+        for secret in ("second-of-kproxy", PASSWORD, "eyJ", bao.token, "client-secret"):
             assert secret not in proxy.log.read_text()

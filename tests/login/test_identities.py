@@ -16,6 +16,7 @@ from kproxy.config import Identity, Login, TokenEndpoint
 from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
+from kproxy.login.tokens import RETRY_S
 
 NOW = 1_000_000.0
 
@@ -85,7 +86,8 @@ def provider(*answers: tuple[int, object]) -> Iterator[tuple[str, type[Provider]
 def test_client_credentials(tmp_path: Path) -> None:
     """RFC 6749, sections 2.3.1 and 4.4; a token is used for 80 % of its lifetime, and to its end if there is no other."""
     (tmp_path / "secret").write_text("s:e/cret")
-    answers = (200, {"access_token": "one", "expires_in": 100}), (503, {}), (200, {"access_token": "two"})
+    answers = [(200, {"access_token": "one", "expires_in": 100}), (503, {})]
+    answers += [(200, {"access_token": text, "expires_in": 100}) for text in ("two", "three")]
     clock = [NOW]
     with provider(*answers) as (url, asked):
         endpoint = TokenEndpoint(url=url, client_id="kproxy", client_secret=f"file:{tmp_path / 'secret'}", scope="a b")
@@ -102,6 +104,11 @@ def test_client_credentials(tmp_path: Path) -> None:
         assert made.fetch().password == "one"  # the provider is away
         clock[0] = NOW + 83
         assert made.known(None) is None and made.fetch().password == "two"
+        made.note_refusal(None)  # the broker does not believe it; but not each refusal fetches another
+        kept = made.known(None)
+        assert kept is not None and kept.password == "two"
+        clock[0] += RETRY_S
+        assert made.known(None) is None and made.fetch().password == "three"
 
 
 def test_the_exchange_of_a_token(tmp_path: Path) -> None:

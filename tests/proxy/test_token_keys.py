@@ -56,7 +56,9 @@ async def providing() -> AsyncIterator[tuple[Provider, str]]:
 async def test_keys_are_rolled_over_and_stay_while_the_provider_is_away() -> None:
     now = [1_000.0]
     async with providing() as (provider, url):
-        keys = TokenKeys(Tokens(issuer="i", audience=["a"], keys_url=url), "c", lambda: now[0])
+        tokens, kept = Tokens(issuer="i", audience=["a"], keys_url=url), {}
+        shared: list[tuple[str, bytes]] = []
+        keys = TokenKeys(tokens, "c", lambda *each: shared.append(each), kept, lambda: now[0])
         assert keys.current() is None
         first, second = await asyncio.gather(keys.refresh(), keys.refresh())
         assert first is second is keys.current() and provider.came == 1
@@ -76,16 +78,28 @@ async def test_keys_are_rolled_over_and_stay_while_the_provider_is_away() -> Non
         provider.answer = Provider().answer
         assert keys.current() is rolled  # newer ones are asked for meanwhile
         await asyncio.sleep(0)
-        assert await keys.refresh() is not rolled
+        again = await keys.refresh()
+        assert again is not None and again is not rolled
+        assert [at for at, _ in shared] == [url, url] and again.public == shared[-1][1]  # what has changed
+        reloaded = TokenKeys(tokens, "c", lambda *_: None, kept, lambda: now[0])
+        assert reloaded.current() is again
+        other = TokenKeys(tokens, "c", lambda *_: None, {}, lambda: now[0])
+        other.receive("http://another", jwks(OLD))
+        assert other.current() is None
+        other.receive(*shared[-1])
+        known = other.current()
+        assert (
+            known is not None and known.find("new", "ES256") and json.loads(known.public) == json.loads(jwks(OLD, NEW))
+        )
 
 
 def test_keys_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     tokens = Tokens(issuer="i", audience=["a"], keys_file=str(file))
     with pytest.raises(UsageError, match="No such file"):
-        TokenKeys(tokens, "c")
+        TokenKeys(tokens, "c", lambda *_: None, {})
     file.write_bytes(jwks(OLD))
-    keys = TokenKeys(tokens, "c")
+    keys = TokenKeys(tokens, "c", lambda *_: None, {})
     file.write_bytes(jwks(NEW))
     keys.reload()
     file.write_text("{}")

@@ -77,6 +77,7 @@ class Vault(ThreadingHTTPServer):
         self.keys: dict[str, Key] = {}
         self.secrets: dict[str, Json] = {}  # of KV, mounted at "secret"
         self.requests: list[str] = []
+        self.sealed = False
         vault = self
 
         class Request(BaseHTTPRequestHandler):
@@ -86,6 +87,8 @@ class Vault(ThreadingHTTPServer):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 vault.requests.append(f"{self.command} {self.path}")
                 try:
+                    if vault.sealed:
+                        raise Refusal(503, "Vault is sealed")
                     if self.headers.get("X-Vault-Token") != vault.token:
                         raise Refusal(403, "permission denied")
                     data = vault.answered(

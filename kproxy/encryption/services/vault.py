@@ -1,4 +1,4 @@
-"""The key service "vault": the transit engine of Vault or OpenBao, asked within bounds.
+"""The key service "vault": the transit engine of Vault or OpenBao, asked within bounds. VaultClient is for kproxy.login, too.
 
 The token is read for each request, as Vault Agent may have replaced it. It is sent only to the host of the URL: no redirect is
 followed, no proxy and no .netrc of the environment is used. An answer has MOST_ANSWER bytes at most. No text of an answer is
@@ -44,8 +44,8 @@ NO_KEY = ("encryption key not found", "key not found", "no existing key named")
 TOO_OLD = ("disallowed by policy (too old)", "min available version", "no longer available")
 
 
-class VaultOptions(Options, frozen=True):
-    """Vault's or OpenBao's transit engine."""
+class VaultServer(Options, frozen=True):
+    """Where Vault or OpenBao is, and how it is asked."""
 
     url: Annotated[str, text("https://HOST:PORT of Vault or OpenBao; http:// only on this host, or with without_tls.")]
     token: Annotated[
@@ -57,7 +57,6 @@ class VaultOptions(Options, frozen=True):
     key: Annotated[str | None, text("File with the private key of the certificate, without a password.")] = None
     without_tls: Annotated[bool, text("Send the token and get keys over a network without TLS.")] = False
     timeout: Annotated[Seconds, text("To connect, and between two bytes of an answer.")] = 3.0
-    mount: Annotated[str, Meta(pattern=f"^{PATH.pattern}$"), text("Where the transit engine is mounted.")] = "transit"
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
@@ -85,6 +84,12 @@ class VaultOptions(Options, frozen=True):
             raise OptionMistakes(problems)
 
 
+class VaultOptions(VaultServer, frozen=True):
+    """Vault's or OpenBao's transit engine."""
+
+    mount: Annotated[str, Meta(pattern=f"^{PATH.pattern}$"), text("Where the transit engine is mounted.")] = "transit"
+
+
 class Answered(Exception):
     """Vault answered with an error.
 
@@ -102,7 +107,7 @@ class Answered(Exception):
 class VaultClient:
     """Asks Vault through hvac, which knows the paths and the parameters. Raises UsageError if it is not installed."""
 
-    def __init__(self, options: VaultOptions) -> None:
+    def __init__(self, options: VaultServer) -> None:
         hvac, requests = require("hvac", "vault"), require("requests", "vault")
         self.url = options.url.rstrip("/")
         self._options = options

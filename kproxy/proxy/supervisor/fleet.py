@@ -130,6 +130,7 @@ class Fleet:
         self._analyzer: Child | None = None
         self._brokers: dict[str, messages.Brokers] = {}
         self._learned = LearnedSets()
+        self._keys: dict[str, messages.KnownKeys] = {}
         self._limits = SharedLimits.create()
         self.counts = SharedCounts.create()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -223,6 +224,9 @@ class Fleet:
                 await self._send_others(child, message)
             case messages.Learned():
                 self._learned.receive(message)
+                await self._send_others(child, message)
+            case messages.KnownKeys():
+                self._keys[message.cluster] = message
                 await self._send_others(child, message)
             case messages.Connections() | messages.StopAnswer():
                 if child.number is not None:
@@ -342,7 +346,8 @@ class Fleet:
         why = await child.configure(self._configure)
         if not why and child.number is not None:
             breakpoints = [self.breakpoints] if self.breakpoints is not None else []
-            for message in [*self._brokers.values(), *self._learned.messages(), *breakpoints]:
+            known = [*self._brokers.values(), *self._keys.values(), *self._learned.messages()]
+            for message in [*known, *breakpoints]:
                 await child.send(message)
         if not why and child is self._analyzer and self.feed_page is not None:
             await child.send(self.feed_page)
@@ -360,6 +365,7 @@ class Fleet:
         same = {cluster.name for cluster in self.config.clusters if cluster in before.clusters}
         self._brokers = {name: brokers for name, brokers in self._brokers.items() if name in same}
         self._learned.forget_all_but(cluster.name for cluster in self.config.clusters)
+        self._keys = {one.name: self._keys[one.name] for one in self.config.clusters if one.name in self._keys}
 
     def _start_task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         """Run a coroutine as a task; an exception in it ends the run."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Timeouts
-from kproxy.proxy.messages import Brokers, Configure, Learned, Message
+from kproxy.proxy.messages import Brokers, Configure, KnownKeys, Learned, Message
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet, Modules
 from kproxy.proxy.tap.counted import Total
@@ -194,6 +194,7 @@ def test_a_new_worker_is_told_what_others_have_learned_and_a_new_analyzer_is_not
     async def test(fleet: Fleet, _: str) -> None:
         fleet._brokers["plain"] = Brokers("plain", [(1, "b", 9092)])
         await fleet.on_message(fleet.slots[0].child, Learned("plain", "ids", ["x"]))
+        await fleet.on_message(fleet.slots[0].child, KnownKeys("plain", "http://idp", "{}"))
         sent.clear()
         await replaced(fleet, 0)
         analyzer = fleet._analyzer
@@ -205,5 +206,5 @@ def test_a_new_worker_is_told_what_others_have_learned_and_a_new_analyzer_is_not
 
     monkeypatch.setattr(Child, "send", recorded)
     with_fleet(config(analysis=True), test)
-    assert {(0, Brokers), (0, Learned)} <= set(sent)
-    assert not {(None, Brokers), (None, Learned)} & set(sent)
+    assert {(0, Brokers), (0, Learned), (0, KnownKeys)} <= set(sent)
+    assert not {(None, Brokers), (None, Learned), (None, KnownKeys)} & set(sent)
