@@ -4,8 +4,8 @@
     columns.pyx    Rows: tuples of values into Arrow's memory, written when there are enough
     layouts.py     the fields, by message and version, from which rows are made, found in the facts
     rows.pyx       decodes bodies; rows of exchanges and record batches
-    offsets.py     rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
-    group_events.py rows of group_events: a function for each API that is about groups
+    offsets.pyx    rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    group_events.pyx rows of group_events: a function for each API that is about groups
     errors.py      rows of errors: the codes of a response, and what each is about
     records.py     rows of records, copied out of the batches as columns; rows of record batches of a decoded log
     tables.pyx     Tables: which rows an event makes; what is counted until a connection closes (ConnectionTotals) or a minute is
@@ -21,7 +21,7 @@ To add
     a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py
     another column of exchanges or record_batches    contracts.py, exchange_row or batch_rows in rows.pyx: same position in both
     a column of connections                          contracts.py, ConnectionTotals.row in tables.pyx
-    an API that is about groups                      its function in READERS of group_events.py
+    an API that is about groups                      its function in READERS of group_events.pyx
     a table                                          contracts.py (TABLES), its Rows in Tables, the rows in a module of its own
 """
 

@@ -20,7 +20,7 @@ cdef class Column:
     cdef Py_ssize_t append(self, object value) except -1
     cdef Py_ssize_t put_value(self, object value) except -1
     cdef int put_nulls(self) except -1
-    cdef int put_bit(self, Buffer *bits, bint bit) except -1
+    cdef int put_bits(self, Buffer *bits, Py_ssize_t count, bint bit) except -1
     cdef int put_integer(self, int64_t value) except -1
     cdef int put_float(self, double value) except -1
     cdef int put_text(self, object text) except -1
@@ -35,8 +35,10 @@ cdef class Rows:
     cdef object write
     cdef list columns
     cdef Py_ssize_t at  # the column of the next value
+    cdef dict places  # number of each column, by its name
 
     cdef int begin(self) except -1
     cdef int put(self, tuple part) except -1
+    cdef int put_named(self, dict values) except -1
     cdef int end(self) except -1
     cpdef int flush(self) except -1

@@ -10,8 +10,9 @@ from cpython.long cimport PyLong_AsLongLong
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 
-from kproxy.protocol.wire cimport Buffer, put as put_bytes
+from kproxy.protocol.wire cimport Buffer, put as put_bytes, reserve
 
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.parquet import schema_of
@@ -81,8 +82,8 @@ cdef class Column:
     cdef Py_ssize_t put_value(self, object value) except -1:
         cdef Py_ssize_t before = self.elements.count if self.kind == TEXT else 0
         cdef Py_ssize_t size = 0
-        if self.nullable:
-            self.put_bit(&self.validity, True)
+        if self.nulls:
+            self.put_bits(&self.validity, 1, True)
         if self.kind == INTEGER:
             self.put_integer(PyLong_AsLongLong(value))
         elif self.kind == TEXT:
@@ -94,35 +95,45 @@ cdef class Column:
                 size += LEAST_ELEMENT + self.elements.append(each)
             self.put_offset()
         elif self.kind == BOOL:
-            self.put_bit(&self.values, value)
+            self.put_bits(&self.values, 1, value)
         else:
             self.put_float(value)
         self.count += 1
         return size
 
     cdef int put_nulls(self) except -1:
+        """Write the nulls that were counted. A column has a bitmap of its nulls from the first one on."""
+        cdef Py_ssize_t count = self.pending
+        cdef Py_ssize_t before = self.count
         cdef Py_ssize_t _
-        for _ in range(self.pending):
-            self.put_bit(&self.validity, False)
-            if self.kind == INTEGER:
-                self.put_integer(0)
-            elif self.kind == FLOAT:
-                self.put_float(0.0)
-            elif self.kind == BOOL:
-                self.put_bit(&self.values, False)
-            else:
+        if not count:
+            return 0
+        if not self.nulls:
+            self.count = 0
+            self.put_bits(&self.validity, before, True)
+            self.count = before
+        self.put_bits(&self.validity, count, False)
+        if self.kind == BOOL:
+            self.put_bits(&self.values, count, False)
+        elif self.kind >= TEXT:
+            for _ in range(count):
                 self.put_offset()
-            self.count += 1
-        self.nulls += self.pending
+        else:
+            put_zeros(&self.values, count * self.width)
+        self.count += count
+        self.nulls += count
         self.pending = 0
         return 0
 
-    cdef int put_bit(self, Buffer *bits, bint bit) except -1:
-        cdef uint8_t empty = 0
-        if self.count & 7 == 0:
-            put_bytes(bits, &empty, 1)
+    cdef int put_bits(self, Buffer *bits, Py_ssize_t count, bint bit) except -1:
+        """Append *count* equal bits behind the ``self.count`` bits that are there."""
+        cdef Py_ssize_t at
+        cdef size_t needed = (self.count + count + 7) >> 3
+        if needed > bits.size:
+            put_zeros(bits, needed - bits.size)
         if bit:
-            bits.data[self.count >> 3] |= <uint8_t>(1 << (self.count & 7))
+            for at in range(self.count, self.count + count):
+                bits.data[at >> 3] |= <uint8_t>(1 << (at & 7))
         return 0
 
     cdef int put_integer(self, int64_t value) except -1:
@@ -169,6 +180,13 @@ cdef class Column:
         return pa.Array.from_buffers(kind, self.count, buffers, self.nulls, children=children)
 
 
+cdef int put_zeros(Buffer *buffer, size_t count) except -1:
+    reserve(buffer, count)
+    memset(buffer.data + buffer.size, 0, count)
+    buffer.size += count
+    return 0
+
+
 cdef bytes _bytes(Buffer *buffer):
     return PyBytes_FromStringAndSize(<const char *>buffer.data, buffer.size)
 
@@ -184,6 +202,7 @@ cdef class Rows:
         self.table = table
         self.schema = schema_of(table)
         self.write = write
+        self.places = {column.name: number for number, column in enumerate(table.columns)}
         self.begin()
 
     cdef int begin(self) except -1:
@@ -200,6 +219,24 @@ cdef class Rows:
         for index in range(width):
             self.size += (<Column>PyList_GET_ITEM(self.columns, self.at)).append(<object>PyTuple_GET_ITEM(part, index))
             self.at += 1
+        return 0
+
+    cdef int put_named(self, dict values) except -1:
+        """Append the rest of a row: *values* by column name, null for the others."""
+        cdef Py_ssize_t at
+        cdef Py_ssize_t width = PyList_GET_SIZE(self.columns)
+        cdef Column column
+        for name, value in values.items():
+            if value is not None:
+                at = <Py_ssize_t>self.places[name]
+                if at < self.at:
+                    raise ValueError(f"{name} has a value already")
+                self.size += (<Column>PyList_GET_ITEM(self.columns, at)).append(value)
+        for at in range(self.at, width):
+            column = <Column>PyList_GET_ITEM(self.columns, at)
+            if column.count + column.pending == self.count:
+                column.append(None)
+        self.at = width
         return 0
 
     cdef int end(self) except -1:

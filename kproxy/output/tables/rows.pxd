@@ -37,6 +37,7 @@ cdef class RecordsField:
 
 
 cpdef object instant(int64_t at)
+cpdef tuple topic_of(object name, object topic_id, object names)
 cpdef tuple read_body(Frame frame)
 cpdef Found gather_bodies(Exchange exchange, Body request, Body response)
 cpdef list top_fields(Body request, Body response)

@@ -9,6 +9,8 @@ from typing import Any, TYPE_CHECKING
 from libc.stdint cimport int64_t
 
 from kproxy.output.tables.columns cimport Rows
+from kproxy.output.tables.group_events cimport group_events
+from kproxy.output.tables.offsets cimport write_offsets
 from kproxy.output.tables.rows cimport (
     Body,
     Found,
@@ -29,8 +31,8 @@ from kproxy.output.tables.contracts import (
     BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
 )
 from kproxy.output.tables.errors import error_rows
-from kproxy.output.tables.group_events import group_event_rows, READERS
-from kproxy.output.tables.offsets import offset_rows, ROWS
+from kproxy.output.tables.group_events import READERS
+from kproxy.output.tables.offsets import ROWS
 from kproxy.output.tables.records import logged_batches, record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, split_address
@@ -383,7 +385,7 @@ cdef class Tables:
         cdef Body request
         cdef Body response
         cdef Found found
-        cdef tuple row
+        cdef tuple head, row
         request, no_request = read_body(exchange.request)
         response, no_response = read_body(exchange.response)
         found = gather_bodies(exchange, request, response)
@@ -394,13 +396,20 @@ cdef class Tables:
             totals.user_name = user_of(exchange, request.struct, bodies)
         if not shown:
             return 0
+        head = totals.connection_id, totals.broker(), number
         if request is not None:
             if request.name in ROWS:
-                self._put(self._offsets, totals, number, offset_rows(exchange, request, response))
+                write_offsets(self._offsets, head, exchange, request, response)
             if request.name in READERS:
-                self._put(self._groups, totals, number, group_event_rows(exchange, request, response))
+                for event in group_events(exchange, request, response):
+                    self._groups.put(head)
+                    self._groups.put_named(event)
+                    self._groups.end()
         if found.error_codes and response is not None:
-            self._put(self._errors, totals, number, error_rows(exchange, request, response, found))
+            for row in error_rows(exchange, request, response, found):
+                self._errors.put(head)
+                self._errors.put(row)
+                self._errors.end()
         fields = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if fields is None else self._add_records(totals, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
@@ -410,15 +419,6 @@ cdef class Tables:
         if self._bodies:
             self._exchanges.put(_json(exchange, bodies))
         self._exchanges.end()
-        return 0
-
-    cdef int _put(self, Rows rows, ConnectionTotals totals, int64_t number, found) except -1:
-        """Add rows that begin behind connection_id, broker and exchange."""
-        broker = totals.broker()
-        for row in found:
-            rows.put((totals.connection_id, broker, number))
-            rows.put(row)
-            rows.end()
         return 0
 
     cdef tuple _add_records(self, ConnectionTotals totals, int64_t number, Exchange exchange, list fields):

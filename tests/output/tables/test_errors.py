@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from kproxy.output.tables.columns import Rows
+from kproxy.output.tables.contracts import OFFSETS
 from kproxy.output.tables.errors import LONGEST, error_rows
-from kproxy.output.tables.offsets import offset_rows
+from kproxy.output.tables.offsets import write_offsets
 from kproxy.output.tables.rows import Body, gather_bodies
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.structs import Struct, struct_types
@@ -209,5 +211,27 @@ def test_what_a_fetch_left_out_as_unchanged_is_null_and_not_0() -> None:
         Body(message(f"Fetch{side}"), 11, struct) for side, struct in (("Request", request), ("Response", response))
     )
     exchange = Exchange(Connection(1, "10.0.0.5:51234", "10.0.0.9:9092"), 0)
-    (row,) = offset_rows(exchange, *bodies)
-    assert row == (None, "fetch", None, None, -1, "orders", None, 2, None, 90, 80, 10, None, 6)
+    written: list[Any] = []
+    rows = Rows(OFFSETS, lambda table, batch: written.extend(batch.to_pylist()))
+    write_offsets(rows, ("c", None, 1), exchange, *bodies)
+    rows.flush()
+    (row,) = written
+    assert [*row.values()] == [
+        "c",
+        None,
+        1,
+        None,
+        "fetch",
+        None,
+        None,
+        -1,
+        "orders",
+        None,
+        2,
+        None,
+        90,
+        80,
+        10,
+        None,
+        6,
+    ]

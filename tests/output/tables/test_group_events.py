@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.output.tables.contracts import GROUP_EVENTS
-from kproxy.output.tables.group_events import group_event_rows
+from kproxy.output.tables.group_events import group_events
 from kproxy.output.tables.rows import Body
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
@@ -100,7 +100,7 @@ def rows_of(name: str, version: int, request: dict[str, Any], response: dict[str
     )
     exchange = Exchange(Connection(1, "10.0.0.1:1000", "10.0.0.2:9092"), 0)
     columns = [column.name for column in GROUP_EVENTS.columns[3:]]
-    return [dict(zip(columns, row, strict=True)) for row in group_event_rows(exchange, asked, answered)]
+    return [dict.fromkeys(columns) | event for event in group_events(exchange, asked, answered)]
 
 
 def test_a_heartbeat_without_news_has_no_row() -> None:

@@ -1,67 +1,53 @@
+# cython: language_level=3
 """Rows of the table group_events: who joins, leaves and is assigned what, in all four group protocols.
 
-A function for each API makes dicts of the columns that it knows; group_event_rows puts them in the order of the contract. A
-heartbeat that brings no change makes no row, as every member sends one every few seconds.
+A function for each API makes dicts of the columns that it knows; the other columns are null. A heartbeat that brings no change
+makes no row, as every member sends one every few seconds. Compiled because most exchanges of an idle group come here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any  # no-cython-lint
+
+from kproxy.output.tables.rows cimport Body, instant
+from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.errors import DecodeError
-from kproxy.output.tables.contracts import GROUP_EVENTS
-from kproxy.output.tables.rows import Body, instant
 from kproxy.protocol.embedded import group
 from kproxy.protocol.error_codes import error_name
-from kproxy.session import Exchange
-
-Row: TypeAlias = tuple[Any, ...]
-Facts: TypeAlias = dict[str, Any]
 
 MOST_TEXTS = 100_000  # of a list in one row
 MOST_PROTOCOLS = 100  # as in exchanges.protocols
 GROUP_KEY = 0  # CoordinatorType
 NO_GENERATION = -1
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
-COLUMNS = tuple(column.name for column in GROUP_EVENTS.columns)[3:]  # behind connection_id, broker and exchange
-KNOWN = frozenset(COLUMNS)
+CHANGES = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
 
 
-def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -> Iterator[Row]:
-    """Yield rows of the table group_events, from column ``request_at`` on. *request*: a message of READERS."""
-    answer = None if response is None else response.struct
-    events = [*filter(_is_news, READERS[request.name](request.struct, answer, _Topics(exchange)))]
+cpdef list group_events(Exchange exchange, Body request, Body response: Body | None):  # type: (...) -> list[dict[str, Any]]
+    """Return rows of group_events behind the column ``exchange``, as values by column. *request*: a message of READERS."""
+    cdef dict event
+    cdef list events = READERS[request.name](request.struct, None if response is None else response.struct, exchange.topic_names)
+    cdef Frame asked = exchange.request
+    cdef Frame answered = exchange.response
     if not events:
-        return  # of most heartbeats
-    frame = exchange.request if exchange.response is None else exchange.response
-    at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
-    same = {
-        "request_at": None if exchange.request is None else instant(exchange.request.started_at),
-        "seen_at": at,
-        "client_id": exchange.client_id,
-    }
+        return events  # of most heartbeats
+    began = None if asked is None else instant(asked.started_at)
+    at = began if answered is None else instant(answered.ended_at)
     for event in events:
+        event["request_at"], event["seen_at"], event["client_id"] = began, at, exchange.client_id
         code = event.get("error_code")
-        facts = event | same | {"error_name": None if code is None else error_name(code)}
-        assert facts.keys() <= KNOWN
-        yield tuple([facts.get(name) for name in COLUMNS])
+        event["error_name"] = None if code is None else error_name(code)
+    return events
 
 
-class _Topics:
-    """Looks up and renders the topics in one exchange."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._names = exchange.topic_names
-
-    def by_id(self, topics: Iterable[Any] | None) -> list[str] | None:
-        """Return "topic-partition" for partitions of topics given by id."""
-        if topics is None:
-            return None
-        return _partitions((self._names.get(each.topic_id) or each.topic_id, each.partitions) for each in topics)
+cdef object _by_id(topics, names):
+    """Return "topic-partition" for partitions of topics given by id."""
+    if topics is None:
+        return None
+    return _partitions([(names.get(each.topic_id) or each.topic_id, each.partitions) for each in topics])
 
 
-def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[str]:
-    texts: list[str] = []
+cdef list _partitions(topics):
+    cdef list texts = []
     for topic, partitions in topics:
         for partition in partitions or ():
             if len(texts) == MOST_TEXTS:
@@ -70,34 +56,34 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[str]:
     return texts
 
 
-def _each(values: list[Any] | None) -> list[Any]:
+cdef list _each(values):
     """Return at most MOST_TEXTS elements of an array; none for null, which hostile bytes may have although Kafka forbids it."""
     return [] if values is None else values[:MOST_TEXTS]
 
 
-def _texts(values: Iterable[str | None] | None) -> list[str]:
-    return [each or "" for each in islice(values or (), MOST_TEXTS)]
+cdef list _texts(values):
+    return [each or "" for each in (values or ())[:MOST_TEXTS]]
 
 
-def _code(answer: Any) -> int | None:
+cdef object _code(answer):
     return None if answer is None else answer.error_code
 
 
-def _message(answer: Any) -> str | None:
+cdef object _message(answer):
     """Return the broker's errorMessage; some versions send "NONE" when nothing failed."""
     return answer.error_message or None if answer is not None and answer.error_code else None
 
 
-def _generation(number: int | None) -> int | None:
+cdef object _generation(number):
     return None if number is None or number == NO_GENERATION else number
 
 
 # Classic groups
 
 
-def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+def _join(request, response, names):
     protocol_type = request.protocol_type
-    facts: Facts = {
+    cdef dict facts = {
         "group_type": "classic",
         "group_id": request.group_id or "",
         "event": "join",
@@ -106,7 +92,7 @@ def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
         "session_timeout_ms": request.session_timeout_ms,
         "rebalance_timeout_ms": _generation(request.rebalance_timeout_ms),  # version 0 has none
         "protocol_type": protocol_type,
-        "protocols": _texts(each.name for each in _each(request.protocols)[:MOST_PROTOCOLS]),
+        "protocols": _texts([each.name for each in _each(request.protocols)[:MOST_PROTOCOLS]]),
         "error_code": _code(response),
         "reason": request.reason or None,
     }
@@ -117,33 +103,33 @@ def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
         facts["protocol"] = response.protocol_name or None
         facts["leader_id"] = response.leader or None
         facts["is_leader"] = response.leader == response.member_id
-        facts["members"] = _texts(each.member_id for each in _each(response.members)) if facts["is_leader"] else None
-    yield facts
+        facts["members"] = _texts([each.member_id for each in _each(response.members)]) if facts["is_leader"] else None
+    return [facts]
 
 
-def _subscription(protocols: list[Any]) -> Facts:
+cdef dict _subscription(list protocols):
     """Return the member's topics, the newest generation and the longest list of owned partitions in its protocols."""
-    facts: Facts = {}
+    cdef dict facts = {}
     for protocol in protocols[:MOST_PROTOCOLS]:
         try:
-            subscription: Any = group.read_subscription(protocol.metadata or b"")
+            subscription = group.read_subscription(protocol.metadata or b"")
         except DecodeError:
             continue
         generation = subscription.generation_id
         facts.setdefault("subscribed_topics", _texts(subscription.topics))
         facts["generation"] = max(facts.get("generation") or generation, generation)
-        owned = _partitions((each.topic, each.partitions) for each in _each(subscription.owned_partitions))
+        owned = _partitions([(each.topic, each.partitions) for each in _each(subscription.owned_partitions)])
         if len(owned) >= len(facts.get("owned") or ()):
             facts["owned"] = owned
     facts["generation"] = _generation(facts.get("generation"))
     return facts
 
 
-def _sync(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+def _sync(request, response, names):
     assigns = bool(request.assignments)
     answered = response is not None and not response.error_code
     protocol_type = request.protocol_type or (response.protocol_type if answered else None)
-    same: Facts = {
+    cdef dict same = {
         "group_type": "classic",
         "group_id": request.group_id or "",
         "generation": _generation(request.generation_id),
@@ -152,74 +138,78 @@ def _sync(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
         "error_code": _code(response),
     }
     # Only the leader of a new generation sends assignments.
-    yield same | {
+    events = [same | {
         "event": "sync",
         "member_id": request.member_id,
         "group_instance_id": request.group_instance_id,
         "response_generation": _generation(request.generation_id) if answered else None,
         "is_leader": assigns,
-        "members": _texts(each.member_id for each in request.assignments) if assigns else None,
+        "members": _texts([each.member_id for each in request.assignments]) if assigns else None,
         "assignment": _assignment(response.assignment, protocol_type) if answered else None,
-    }
+    }]
     for assigned in _each(request.assignments):
-        yield same | {
+        events.append(same | {
             "event": "assign",
             "member_id": assigned.member_id,
             "leader_id": request.member_id,
             "assignment": _assignment(assigned.assignment, protocol_type),
-        }
+        })
+    return events
 
 
-def _assignment(data: bytes | None, protocol_type: str | None) -> list[str] | None:
+cdef object _assignment(data, protocol_type):
     """Read an assignment; no bytes mean an empty one. An unknown protocol type (SyncGroup before v5) is tried as a consumer's."""
     if not data:
         return []
     if protocol_type not in (None, group.CONSUMER):
         return None
     try:
-        assigned: Any = group.read_assignment(data, whole=protocol_type is None)
+        assigned = group.read_assignment(data, whole=protocol_type is None)
     except DecodeError:
         return None
-    return _partitions((each.topic, each.partitions) for each in _each(assigned.assigned_partitions))
+    return _partitions([(each.topic, each.partitions) for each in _each(assigned.assigned_partitions)])
 
 
-def _heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
-    yield {
+def _heartbeat(request, response, names):
+    code = _code(response)
+    return [] if not code else [{
         "group_type": "classic",
         "group_id": request.group_id or "",
         "event": "heartbeat",
         "member_id": request.member_id,
         "group_instance_id": request.group_instance_id,
         "generation": _generation(request.generation_id),
-        "error_code": _code(response),
-    }
+        "error_code": code,
+    }]
 
 
-def _leave(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+def _leave(request, response, names):
     left = [(each.member_id, each.group_instance_id, each.reason) for each in _each(request.members)]
     if not left:  # before version 3
         left = [(request.member_id, None, None)]
     answers = (
         {} if response is None else {(e.member_id, e.group_instance_id): e.error_code for e in _each(response.members)}
     )
+    code = _code(response)
+    events = []
     for member_id, instance_id, reason in left:
-        code = _code(response)
-        yield {
+        events.append({
             "group_type": "classic",
             "group_id": request.group_id or "",
             "event": "leave",
             "member_id": member_id,
             "group_instance_id": instance_id,
-            "members": _texts(each for each, _, _ in left),
+            "members": _texts([each for each, _, _ in left]),
             "error_code": code if code or code is None else answers.get((member_id, instance_id), code),
             "reason": reason or None,
-        }
+        })
+    return events
 
 
 # Groups whose members only send heartbeats
 
 
-def _member_heartbeat(request: Any, response: Any, group_type: str) -> Facts:
+cdef dict _member_heartbeat(request, response, group_type):
     """Read what the heartbeats of KIP-848, KIP-932 and KIP-1071 have in common."""
     epoch = request.member_epoch
     joins, leaves = epoch == JOIN_EPOCH, epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
@@ -237,16 +227,19 @@ def _member_heartbeat(request: Any, response: Any, group_type: str) -> Facts:
     }
 
 
-def _is_news(facts: Facts) -> bool:
-    """Return whether an event is worth a row: it is no heartbeat, or one that failed, or that requests or brings a change."""
+cdef list _news(dict facts):
+    """Return the event, unless it is a heartbeat that succeeds, and neither requests nor brings a change."""
     if facts["event"] != "heartbeat" or facts["error_code"]:
-        return True
-    changed = facts.get("response_generation") not in (None, facts["generation"])
-    changes = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
-    return changed or any(facts.get(name) is not None for name in changes)
+        return [facts]
+    if facts["response_generation"] not in (None, facts["generation"]):
+        return [facts]
+    for name in CHANGES:
+        if facts.get(name) is not None:
+            return [facts]
+    return []
 
 
-def _consumer_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterator[Facts]:
+def _consumer_heartbeat(request, response, names):
     facts = _member_heartbeat(request, response, "consumer")
     facts |= {
         "group_instance_id": request.instance_id,
@@ -254,20 +247,20 @@ def _consumer_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterato
         "protocol": request.server_assignor,
         "subscribed_topics": _texts_or_none(request.subscribed_topic_names),
         "subscribed_regex": request.subscribed_topic_regex or None,
-        "owned": topics.by_id(request.topic_partitions),
-        "assignment": _assigned(response, topics),
+        "owned": _by_id(request.topic_partitions, names),
+        "assignment": _assigned(response, names),
     }
-    yield facts
+    return _news(facts)
 
 
-def _share_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterator[Facts]:
+def _share_heartbeat(request, response, names):
     facts = _member_heartbeat(request, response, "share")
     facts["subscribed_topics"] = _texts_or_none(request.subscribed_topic_names)
-    facts["assignment"] = _assigned(response, topics)
-    yield facts
+    facts["assignment"] = _assigned(response, names)
+    return _news(facts)
 
 
-def _streams_heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+def _streams_heartbeat(request, response, names):
     facts = _member_heartbeat(request, response, "streams")
     facts |= {
         "group_instance_id": request.instance_id,
@@ -277,75 +270,84 @@ def _streams_heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterato
         "assignment": None if response is None else _tasks(response.active_tasks),
     }
     if response is not None and response.status and not facts["reason"]:
-        facts["reason"] = "; ".join(_texts(each.status_detail for each in response.status[:MOST_PROTOCOLS]))
-    yield facts
+        facts["reason"] = "; ".join(_texts([each.status_detail for each in response.status[:MOST_PROTOCOLS]]))
+    return _news(facts)
 
 
-def _assigned(response: Any, topics: _Topics) -> list[str] | None:
+cdef object _assigned(response, names):
     if response is None or response.assignment is None:
         return None
-    return topics.by_id(response.assignment.topic_partitions)
+    return _by_id(response.assignment.topic_partitions, names)
 
 
-def _tasks(tasks: list[Any] | None) -> list[str] | None:
-    return None if tasks is None else _partitions((each.subtopology_id, each.partitions) for each in tasks)
+cdef object _tasks(tasks):
+    return None if tasks is None else _partitions([(each.subtopology_id, each.partitions) for each in tasks])
 
 
-def _source_topics(topology: Any) -> list[str] | None:
+cdef object _source_topics(topology):
     if topology is None or topology.subtopologies is None:
         return None
     sources = [(*_each(each.source_topics), *_each(each.source_topic_regex)) for each in topology.subtopologies]
-    return list(dict.fromkeys(_texts(topic for topics in sources for topic in topics)))
+    return list(dict.fromkeys(_texts([topic for topics in sources for topic in topics])))
 
 
-def _texts_or_none(values: list[str] | None) -> list[str] | None:
+cdef object _texts_or_none(values):
     return None if values is None else _texts(values)
 
 
 # What is not about one membership
 
 
-def _commit(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
-    if response is None:
-        return
-    codes = (each.error_code for topic in _each(response.topics) for each in _each(topic.partitions))
-    code = next((code for code in codes if code), 0)
+def _commit(request, response, names):
+    code = 0 if response is None else _first_error(response)
     if not code:
-        return
+        return []
     generation = getattr(request, "generation_id_or_member_epoch", None)
-    yield {
+    return [{
         "group_id": request.group_id or "",
         "event": "commit",
         "member_id": request.member_id,
         "group_instance_id": request.group_instance_id,
         "generation": _generation(request.generation_id if generation is None else generation),
         "error_code": code,
-    }
+    }]
 
 
-def _coordinator(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+cdef object _first_error(response):
+    for topic in _each(response.topics):
+        for each in _each(topic.partitions):
+            if each.error_code:
+                return each.error_code
+    return 0
+
+
+def _coordinator(request, response, names):
+    events = []
     if response is None or request.key_type != GROUP_KEY:
-        return
+        return events
     answers = _each(response.coordinators) or [response]
     for each in answers:
         known = not each.error_code
-        yield {
+        events.append({
             "group_id": getattr(each, "key", None) or request.key or "",
             "event": "coordinator",
             "coordinator": f"{each.host}:{each.port}" if known else None,
             "coordinator_id": each.node_id if known else None,
             "error_code": each.error_code,
             "reason": _message(each),
-        }
+        })
+    return events
 
 
-def _delete(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
+def _delete(request, response, names):
     answers = {} if response is None else {each.group_id: each.error_code for each in _each(response.results)}
-    for group_id in _texts(request.groups_names):
-        yield {"group_id": group_id, "event": "delete", "error_code": answers.get(group_id)}
+    return [
+        {"group_id": group_id, "event": "delete", "error_code": answers.get(group_id)}
+        for group_id in _texts(request.groups_names)
+    ]
 
 
-READERS: dict[str, Callable[[Any, Any, _Topics], Iterator[Facts]]] = {
+READERS = {
     "JoinGroupRequest": _join,
     "SyncGroupRequest": _sync,
     "HeartbeatRequest": _heartbeat,
