@@ -78,6 +78,13 @@ def text(description: str) -> Meta:
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of the options of a filter, and of groups of them; an unknown name is a mistake."""
 
+    def problems_here(self) -> "Iterator[Problem]":
+        """Yield what these options need and this machine does not have, such as files, secrets and packages, by path below them.
+
+        ``kproxy check`` calls it. It opens nothing for writing, and asks nobody over a network.
+        """
+        yield from ()
+
 
 class Rotated(Options, frozen=True):
     """A file that is rotated by size and age; older parts get numbers."""

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from kproxy.config.files import filter_warnings
 from kproxy.config.reading import read_config
 from kproxy.config.schema import config_schema
 from kproxy.config.showing import render_summary
@@ -21,8 +22,8 @@ def check(file: str | None, schema: bool) -> None:
     kproxy check --schema > kproxy.schema.json
 
     Checks names, types, values, ports, files, certificates and filters. Shows what the configuration would run, or every
-    mistake as FILE:LINE:COLUMN: PATH: what is wrong, with exit status 2. The schema describes every setting. Sizes and
-    times may have units: 64KiB, 10MB; 500ms, 10s, 5m, 1h. A file of one cluster:
+    mistake as FILE:LINE:COLUMN: PATH: what is wrong, with exit status 2. Warnings do not change the exit status. The schema
+    describes every setting. Sizes and times may have units: 64KiB, 10MB; 500ms, 10s, 5m, 1h. A file of one cluster:
 
     \b
     clusters:
@@ -55,4 +56,6 @@ def check(file: str | None, schema: bool) -> None:
     elif file is None:
         raise UsageError("no FILE to check; see kproxy check --help")
     else:
-        print("\n".join([f"{file}: no mistakes", *render_summary(read_config(file))]))
+        config = read_config(file)
+        warnings = [f"{file}: warning: {path}: {message}" for path, message in filter_warnings(config)]
+        print("\n".join([f"{file}: no mistakes", *warnings, *render_summary(config)]))

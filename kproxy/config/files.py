@@ -14,9 +14,8 @@ from typing import Any
 from kproxy.config.checks import Problem, secrets_of
 from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, Kerberos, ListenerTls, Login, Tokens
 from kproxy.errors import UsageError
-from kproxy.options import OtlpEndpoint, Rotated, quoted
+from kproxy.options import Options, OtlpEndpoint, Rotated, quoted
 from kproxy.schemas.settings import SchemaSources
-from kproxy.secrets import is_reference
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 
@@ -263,6 +262,16 @@ def _check_output_path(path: str, file: str) -> Iterator[Problem]:
         yield path, f"{quoted(file)} is a directory: write the path of a file in it"
 
 
+def filter_warnings(config: Config) -> Iterator[Problem]:
+    """Yield what filters that load do together and that may not be meant."""
+    from kproxy.filters.loading import load_filter  # noqa: PLC0415 - as in check_filters
+
+    for number, cluster in enumerate(config.clusters):
+        loaded = [load_filter(use.use, use.with_) for use in cluster.filters]
+        for at, filter_ in enumerate(loaded):
+            yield from ((f"clusters[{number}].filters[{at}]", warning) for warning in filter_.warnings(loaded[:at]))
+
+
 def check_filters(config: Config) -> Iterator[Problem]:
     """Report filters that do not load, and files that they could not write. This imports their modules."""
     for number, cluster in enumerate(config.clusters):
@@ -284,32 +293,18 @@ def check_filters(config: Config) -> Iterator[Problem]:
 
 
 def _check_options(path: str, options: object) -> Iterator[Problem]:
-    """Check the files among the options of a filter, and what an export among them needs."""
+    """Check the files among the options of a filter, what an export among them needs, and what they check themselves."""
+    yield from _own_problems(path, options)
     for name in getattr(options, "__struct_fields__", ()):
         value = getattr(options, name)
         if isinstance(value, Rotated) and value.path:
             yield from _check_output_path(f"{path}.{name}.path", value.path)
         elif isinstance(value, OtlpEndpoint):
             yield from _check_endpoint(f"{path}.{name}", value, [])
-        elif type(value).__name__ == "KeySettings":  # its module is imported only where a filter encrypts
-            yield from _check_keys(f"{path}.{name}", value)
+        else:
+            yield from _own_problems(f"{path}.{name}", value)
 
 
-def _check_keys(path: str, settings: Any) -> Iterator[Problem]:
-    """Check the libraries and secrets of a key service, and that a key set opens. No key service is asked over a network."""
-    from kproxy.encryption.services import KeyServiceError, unbounded  # noqa: PLC0415 - as above
-    from kproxy.encryption.services.key_set import KeySet  # noqa: PLC0415
-
-    options = settings.options()
-    texts = {name: getattr(options, name) for name in options.__struct_fields__}
-    secrets = {name: one for name, one in texts.items() if isinstance(one, str) and is_reference(one)}
-    problems = [problem for name, one in secrets.items() for problem in _check_secret(f"{path}.with.{name}", one)]
-    yield from problems
-    if problems:
-        return
-    try:
-        service = unbounded(settings)
-        if isinstance(service, KeySet):
-            service.list_keys()
-    except (UsageError, KeyServiceError) as error:
-        yield f"{path}.with", str(error)
+def _own_problems(path: str, options: object) -> Iterator[Problem]:
+    if isinstance(options, Options):
+        yield from ((f"{path}.{below}" if below else path, message) for below, message in options.problems_here())

@@ -428,6 +428,10 @@ class Filter:
     ) -> None:
         """Note a frame of *size* bytes that it wants to HOLD and that passes, as it is larger than limits.held_frame_size."""
 
+    def warnings(self, before: Sequence["Filter"]) -> Iterator[str]:
+        """Yield sentences about what may not be meant, with those filters listed before it. ``kproxy check`` shows them."""
+        yield from ()
+
     def on_start(self) -> None:
         """Prepare: ``runtime`` is set. Called once, before the first frame; raise UsageError to refuse the configuration."""
 

@@ -9,11 +9,12 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from glob import escape
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -48,7 +49,7 @@ from kproxy.filters.fetched_records import (
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
 from kproxy.filters.turns import LOOK_S, NotYet, retried
-from kproxy.options import OptionMistakes, Options, Seconds, text
+from kproxy.options import OptionMistakes, Options, Seconds, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, read_batches
@@ -191,7 +192,8 @@ class Encrypt(Filter):
     does not wait. What was acquired before has cost a delivery. Each worker learns this by itself. Version 0 of ShareFetch, of
     a preview in Kafka 4.0, has no max_records: its requests are forwarded.
 
-    List it after all filters that read values: mask, validate, deny by record.
+    List it after all filters that read values: mask, validate, deny by record. Dead letters of validate are encrypted if a rule
+    names their topic; kproxy check warns if none does.
     """
 
     name = "encrypt"
@@ -211,6 +213,25 @@ class Encrypt(Filter):
         self._next_outage = 0.0  # when another one may be logged
         self._missing: dict[str, set[Envelope]] = {}  # by share group: the data keys that it waits for
         self._keys: DataKeys
+
+    def warnings(self, before: Sequence[Filter]) -> Iterator[str]:
+        """Yield which dead letters of encrypted topics are written in plain text; a pattern stands for the topics it names."""
+        from kproxy.filters.validate import Validate  # noqa: PLC0415 - most workers need no schemas
+
+        for other in before:
+            if isinstance(other, Validate):
+                rules = [rule.topics for rule in self.options.rules] + [rule.topics for rule in other.options.rules]
+                for topic in dict.fromkeys(chain.from_iterable(rules)):
+                    letters = other.dead_letter_topic(topic)
+                    if letters is not None and self._encrypts(topic) and not self._encrypts(letters):
+                        yield (
+                            f"values of {quoted(topic)} that validate refuses are written to {quoted(letters)} in plain text: "
+                            "no rule of encrypt names it"
+                        )
+
+    def _encrypts(self, topic: str) -> bool:
+        rule = self._rule_of(topic)
+        return rule is not None and rule.writes == "encrypted"
 
     def on_start(self) -> None:
         """Open the key service. Raises UsageError."""

@@ -192,7 +192,7 @@ class Validate(Filter):
     def on_request(self, request: Request) -> Verdict | Any:
         """Look at the records of the topics that have rules, and ask about their dead-letter topics."""
         if request.api_key == ApiKey.METADATA:
-            return self._dead_letters.ask(request, self._dead_letter_topic, self.topic_names)
+            return self._dead_letters.ask(request, self.dead_letter_topic, self.topic_names)
         jobs = list(self._jobs(request.message))
         if not jobs:
             return Forward()
@@ -239,7 +239,7 @@ class Validate(Filter):
                     error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.INVALID_RECORD
                     yield Job(topic, partition, name or "", rule, {}, error)
 
-    def _dead_letter_topic(self, topic: str) -> str | None:
+    def dead_letter_topic(self, topic: str) -> str | None:
         """Return where copies of invalid records of a topic go; None: there are none."""
         rule = self._rule_of(topic)
         return rule.dead_letter_topic.replace("{topic}", topic) if rule and rule.then == "dead_letter" else None
@@ -297,7 +297,7 @@ class Validate(Filter):
         return [
             Refused(job.name, job.partition.index, job.partition.records, _sentences(job.problems), topic)
             for job in jobs
-            if job.problems and (topic := self._dead_letter_topic(job.name)) is not None
+            if job.problems and (topic := self.dead_letter_topic(job.name)) is not None
         ]
 
     def _mark(self, job: Job) -> bool:

@@ -11,11 +11,13 @@ from pathlib import Path
 import click
 import jsonschema
 import pytest
+from msgspec import to_builtins
 
 from kproxy import __version__
 from kproxy.cli import app
 from kproxy.cli.app import COMMANDS
 from kproxy.cli.app import kproxy as program
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.filters.loading import BUILT_IN
 from kproxy.manual import TOPICS, text
 from kproxy.page.answers import manual_page
@@ -304,6 +306,30 @@ def test_what_would_run(kproxy: Kproxy, tmp_path: Path) -> None:
         "1 worker, analysis for metrics only",
         "admin on 127.0.0.1:9644",
     ]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_dead_letters_that_would_be_written_in_plain_text(kproxy: Kproxy, tmp_path: Path, named: bool) -> None:
+    (tmp_path / "seal").write_bytes(bytes(range(32)))
+    keys = KeySetOptions(path=str(tmp_path / "keys"), key_file=str(tmp_path / "seal"))
+    KeySet(keys).make("kek")
+    topics = ["orders*" if named else "orders"]
+    filters = [
+        {"use": "validate", "with": {"rules": [{"then": "dead_letter"}]}},
+        {"use": "encrypt", "with": {"keys": {"use": "file", "with": to_builtins(keys)}}},
+    ]
+    filters[1]["with"]["rules"] = [{"topics": ["bills"], "key": "k", "writes": "plain"}, {"topics": topics, "key": "k"}]
+    file = tmp_path / "k.yaml"
+    file.write_text(
+        f"{GOOD}    filters: {json.dumps(filters)}\nschemas: {{folders: ['{tmp_path}']}}\n", encoding="utf-8"
+    )
+    code, out, _ = kproxy("check", file)
+    warnings = [line for line in out.splitlines() if "warning" in line]
+    sentence = (
+        'values of "orders" that validate refuses are written to "orders-dead-letters" in plain text: '
+        "no rule of encrypt names it"
+    )
+    assert (code, warnings) == (0, [] if named else [f"{file}: warning: clusters[0].filters[1]: {sentence}"])
 
 
 def test_every_mistake_on_a_line_that_editors_can_jump_to(kproxy: Kproxy, tmp_path: Path) -> None:

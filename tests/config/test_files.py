@@ -267,7 +267,7 @@ def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
 
     at = "clusters[0].filters[0].with.keys.with"
     assert said(passphrase="env:KPROXY_NOT_SET") == [
-        (f"{at}.passphrase", 'the environment variable "KPROXY_NOT_SET" is not set')
+        (f"{at}.passphrase", "env:KPROXY_NOT_SET is empty: write the secret there")
     ]
     (tmp_path / "seal").write_bytes(bytes(range(32)))
     by_file = {"key_file": str(tmp_path / "seal")}

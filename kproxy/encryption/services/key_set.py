@@ -83,6 +83,13 @@ class KeySetOptions(Options, frozen=True):
         if problems:
             raise OptionMistakes(problems)
 
+    def problems_here(self) -> Iterator[Problem]:
+        """Yield why the key set does not open."""
+        try:
+            KeySet(self).list_keys()
+        except KeyServiceError as error:
+            yield "", str(error)
+
 
 class Costs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What scrypt is called with."""

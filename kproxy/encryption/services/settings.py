@@ -1,11 +1,14 @@
 """Which key service to use, as plain values: ``with: keys:`` of the filter ``encrypt``, or the file of the option --keys."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 
 from kproxy.encryption.services.loading import service_class
-from kproxy.options import OptionMistakes, Options, Seconds, read_options, text
+from kproxy.errors import UsageError
+from kproxy.options import OptionMistakes, Options, Problem, Seconds, read_options, text
+from kproxy.secrets import SecretUnreadable, is_reference, read_secret
 
 
 class KeySettings(Options, frozen=True):
@@ -22,6 +25,21 @@ class KeySettings(Options, frozen=True):
     def __post_init__(self) -> None:
         self.options()
 
+    def problems_here(self) -> Iterator[Problem]:
+        """Yield which secrets and libraries are missing, and whether a key set opens."""
+        options = self.options()
+        values = {name: getattr(options, name) for name in options.__struct_fields__}
+        missing = [(f"with.{name}", why) for name, value in values.items() if (why := _unreadable(value)) is not None]
+        yield from missing
+        if missing:
+            return
+        try:
+            service_class(self.use)(options)
+        except UsageError as error:
+            yield "with", str(error)
+        if isinstance(options, Options):
+            yield from ((f"with.{below}" if below else "with", why) for below, why in options.problems_here())
+
     def options(self) -> msgspec.Struct:
         """Return the options of the key service, checked. Raises OptionMistakes."""
         class_ = service_class(self.use)
@@ -31,3 +49,13 @@ class KeySettings(Options, frozen=True):
             raise OptionMistakes(
                 [(f"with.{path}" if path else "with", message) for path, message in error.problems]
             ) from None
+
+
+def _unreadable(value: object) -> str | None:
+    """Return why the secret that an option refers to cannot be read; None if it can, or there is none."""
+    try:
+        if isinstance(value, str) and is_reference(value):
+            read_secret(value)
+    except SecretUnreadable as error:
+        return str(error)
+    return None
