@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kproxy.output.text.styles import cut
+from kproxy.output.times import counted
 from kproxy.testing.proxy import START_S, Proxy
 
 if TYPE_CHECKING:
@@ -265,12 +266,14 @@ def _count(terminal: _Terminal, digest: Digest) -> None:
 def _summarize(console: Console, counts: "Counts", digest: Digest, seconds: float, proxy: DemoProxy) -> None:
     """Print what the clients counted, what kproxy saw, and commands to go on with; only paths are wider than 80 columns."""
     failed = f", {counts.failed} failed" if counts.failed else ""
-    records = f"{counts.produced} records produced, {counts.consumed} consumed by a group of {counts.consumers}{failed}"
+    records = (
+        f"{counted(counts.produced, 'record')} produced, {counts.consumed:,} consumed by a group of {counts.consumers}"
+    )
     apis: Counter[str] = Counter()
     for (_, api), count in digest.seen.items():
         apis[api] += count
     named = ", ".join(f"{count} {api}" for api, count in apis.most_common(MOST_APIS))
-    console.print(f"\n{records} in {seconds:.0f} s", style="bold")
+    console.print(f"\n{records}{failed} in {seconds:.0f} s", style="bold")
     console.print(f"{apis.total()} requests: {named} ...\n\nNext:")
     steps = {
         "the page": f"kproxy open {proxy.capture}",

@@ -21,6 +21,7 @@ from kproxy.errors import ConfigError, UsageError
 from kproxy.login.client_settings import read_credentials
 from kproxy.output.escaping import printable
 from kproxy.output.text.styles import is_terminal
+from kproxy.output.times import counted
 
 FOUND = 4  # also in app.py
 MARKS = {State.GOOD: "ok", State.NOTE: "note", State.WARNING: "warning", State.PROBLEM: "PROBLEM"}
@@ -137,4 +138,4 @@ def _wrapped(text: str, sign: str) -> list[str]:
 
 
 def _number(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+    return counted(count, what) if count else f"no {what}s"

@@ -16,6 +16,7 @@ from kproxy.encryption.services.contract import MOST_WRAPPED
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
+from kproxy.output.times import counted
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol.values import render_time_ms
 
@@ -141,7 +142,7 @@ def _seal_with(managed: KeyManager, file: str, before: int | None, dry_run: bool
     if not isinstance(managed, KeySet) or not isinstance(options, KeySetOptions):
         raise UsageError("--seal-with is for key sets in files (use: file)")
     count = managed.seal_with(options, dry_run=dry_run)
-    return [f"{'would seal' if dry_run else 'sealed'} {count} keys in {options.path}, as {file} says"]
+    return [f"{'would seal' if dry_run else 'sealed'} {counted(count, 'key')} in {options.path}, as {file} says"]
 
 
 _ACTIONS: dict[str, Callable[[KeyManager, str, int | None, bool], list[str]]] = {

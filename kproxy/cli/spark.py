@@ -29,6 +29,7 @@ from kproxy.cli.report_request import (
 )
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
+from kproxy.output.times import counted
 from kproxy.pipeline.decoded_log import open_named
 from kproxy.pipeline.sink import check_output
 
@@ -329,9 +330,8 @@ def _tell(done: "IngestReport") -> None:
     if len(done.problems) > MOST_SHOWN:
         _note(f"and {len(done.problems) - MOST_SHOWN} more; all are in _kproxy/quarantine")
     rows = ", ".join(f"{count:,} {table}" for table, count in done.rows.items())
-    print(
-        f"{done.read} files read, {done.skipped} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True
-    )
+    read = counted(done.read, "file")
+    print(f"{read} read, {done.skipped:,} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -128,7 +128,12 @@ async def _follow(
         return problem(
             subject, what, "issue listener_tls.certificate with these names; does another program end TLS there?"
         )
-    return good(subject, f"all {len(brokers)} brokers answer at the addresses that kproxy advertises")
+    who = (
+        "the broker answers at the address"
+        if len(brokers) == 1
+        else f"all {len(brokers)} brokers answer at the addresses"
+    )
+    return good(subject, f"{who} that kproxy advertises")
 
 
 async def _resolves(name: str, patience: float) -> bool:

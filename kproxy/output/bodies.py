@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import printable, well_formed
+from kproxy.output.times import counted
 from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.embedded import (
@@ -265,7 +266,7 @@ def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -
 
 def trailing_words(size: int) -> str:
     """Say how many bytes come after a message."""
-    return f"{size:,} byte{'' if size == 1 else 's'} after the message"
+    return f"{counted(size, 'byte')} after the message"
 
 
 def why_cut(exchange: Exchange) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Times, durations and sizes as text, and times read back; times are nanoseconds since the epoch, in UTC."""
+"""Times, durations, sizes and counts as text, and times read back; times are nanoseconds since the epoch, in UTC."""
 
 import functools
 import re
@@ -91,6 +91,11 @@ def render_size(size: int) -> str:
     if size < 999_950_000:
         return f"{size / 1e6:.1f} MB"
     return f"{size / 1e9:.1f} GB"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Render a number of things: 1 request, 2,000 requests."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 @functools.lru_cache(maxsize=256)  # captures go forward: the same second comes again and again

@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kproxy.output.times import parse_instant, render_duration, render_instant, render_size
+from kproxy.output.times import counted, parse_instant, render_duration, render_instant, render_size
 from kproxy.session.events import TlsFacts, TlsTraffic
 
 JOINED_LATE_HINT = "record connections from their beginning: without its handshake, keys cannot be matched with one"
@@ -144,5 +144,5 @@ def _traffic(facts: TlsFacts) -> str:
     for side, traffic in (("client", facts.requests), ("broker", facts.responses)):
         lost = f", {traffic.lost} lost" if traffic.lost else ""
         closed = f", {traffic.not_decrypted} not decrypted" if traffic.not_decrypted and facts.decrypted else ""
-        sides.append(f"{side} {render_size(traffic.wire_size)} in {traffic.records} records{closed}{lost}")
+        sides.append(f"{side} {render_size(traffic.wire_size)} in {counted(traffic.records, 'record')}{closed}{lost}")
     return ", ".join(sides)

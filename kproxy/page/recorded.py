@@ -23,6 +23,7 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
+from kproxy.output.times import counted
 from kproxy.page.blocks import Blocks, Item, Side, SpillFiles
 from kproxy.page.columns import ADDED
 from kproxy.page.left_out import clock
@@ -148,7 +149,7 @@ class Recorded(Store):
                         with contextlib.suppress(OSError):  # it is gone
                             self._whole[path] = path.stat().st_size, time.time_ns()
                     self.damages = [*self._inputs.damages, *run.damages]
-            self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
+            self.damages += [f"{counted(count, 'connection')} given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:
             self.damages.append(str(error))
         except Exception as error:

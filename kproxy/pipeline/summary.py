@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import printable
-from kproxy.output.times import render_size
+from kproxy.output.times import counted, render_size
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT, joined_late
 from kproxy.pipeline.output import Observer
 from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, NotKafka, SaslToken, Tls
@@ -92,10 +92,10 @@ class Summary(Observer):
     def not_shown(self) -> Iterator[str]:
         """Yield sentences on everything else in the source: connections that are not Kafka, how to read TLS, gaps."""
         for reason, count in _most(self.not_kafka):
-            yield f"{_many(count, 'connection')} not shown: {printable(reason, 300)}"
+            yield f"{counted(count, 'connection')} not shown: {printable(reason, 300)}"
         yield from (f"To read TLS{hint}" for hint in self._tls_hints())
         if self.lost or self.skipped:
-            yield f"{_many(self.gaps, 'gap')} in the connections: {self._sizes_of_gaps()}"
+            yield f"{counted(self.gaps, 'gap')} in the connections: {self._sizes_of_gaps()}"
 
     def _tls_hints(self) -> Iterator[str]:
         """Yield the rest of sentences that begin with "to read TLS"."""
@@ -109,12 +109,12 @@ class Summary(Observer):
 
     def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
         """Yield the summary: a sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
-        tokens = f", {_many(self.tokens, 'SASL token')}" if self.tokens else ""
+        tokens = f", {counted(self.tokens, 'SASL token')}" if self.tokens else ""
         undecoded = f"{sum(self.undecoded.values())} undecoded" if self.undecoded else "none undecoded"
-        gaps = _many(self.gaps, "gap") if self.gaps else "no gaps"
+        gaps = counted(self.gaps, "gap") if self.gaps else "no gaps"
         yield (
-            f"{_many(self.frames, 'frame')} in {_many(self.exchanges, 'exchange')} on "
-            f"{_many(len(self.connections), 'connection')}{tokens}; {undecoded}, {gaps}"
+            f"{counted(self.frames, 'frame')} in {counted(self.exchanges, 'exchange')} on "
+            f"{counted(len(self.connections), 'connection')}{tokens}; {undecoded}, {gaps}"
         )
         if self.shown != self.exchanges:
             yield f"  {self.shown:,} shown"
@@ -123,23 +123,19 @@ class Summary(Observer):
         yield from _reasons("bad frame", self.bad_frames)
         yield from _reasons("not Kafka", self.not_kafka)
         if self.decrypted:
-            yield f"  {_many(self.decrypted, 'TLS connection')} decrypted"
+            yield f"  {counted(self.decrypted, 'TLS connection')} decrypted"
         yield from (f"  to read TLS{hint}" for hint in self._tls_hints())
         for why, count in sorted(self.cut.items()):
-            yield f"  bodies {why}: {count:,} of {_many(self.frames, 'frame')}"
+            yield f"  bodies {why}: {count:,} of {counted(self.frames, 'frame')}"
         if self.lost or self.skipped:
             yield f"  gaps: {self._sizes_of_gaps()}"
         for name, count in (counters or {}).items():
-            yield f"  {_many(count, 'packet')} passed over: {name}"
+            yield f"  {counted(count, 'packet')} passed over: {name}"
 
 
 def _add(counter: Counter[str], reason: str, count: int = 1) -> None:
     known = reason in counter or len(counter) < KEPT
     counter[reason if known else "other reasons"] += count
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _most(reasons: Counter[str]) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kproxy.output.escaping import printable
-from kproxy.output.times import render_duration, render_size
+from kproxy.output.times import counted, render_duration, render_size
 from kproxy.replay.effects import Verb
 from kproxy.replay.plan import Plan
 from kproxy.replay.result import MOST_EXAMPLES, LeftOpen, Open, Outcome, Result
@@ -28,7 +28,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
     recording = plan.recording
     selected = "" if recording.seen == len(recording.requests) else f" of {recording.seen:,} in the capture"
     yield (
-        f"{_number(len(recording.requests), 'request')}{selected} on {_number(recording.connections, 'connection')},"
+        f"{counted(len(recording.requests), 'request')}{selected} on {counted(recording.connections, 'connection')},"
         f" recorded over {render_duration(recording.span_ns)}"
     )
     if not recording.requests:
@@ -44,7 +44,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
         yield from _section(
             "first",
             [
-                f"{_number(len(plan.foreign_producers), 'producer id')}, handed out before the capture: others are asked for"
+                f"{counted(len(plan.foreign_producers), 'producer id')}, handed out before the capture: others are asked for"
             ],
         )
     changed = (f"{n:,} {api}: version {old} as {new}" for (api, old, new), n in sorted(plan.other_versions.items()))
@@ -56,8 +56,8 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
 def result_lines(result: Result, seconds: float) -> Iterator[str]:
     ended = "interrupted after" if result.interrupted else "ended after" if result.ended else "sent"
     yield (
-        f"{ended} {_number(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
-        f" {_number(result.connections, 'connection')} in {seconds:.1f} s"
+        f"{ended} {counted(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
+        f" {counted(result.connections, 'connection')} in {seconds:.1f} s"
     )
     if result.ended:
         yield from _section("ended", [f"{result.ended}: the cluster seems to be away, so the rest was not sent"])
@@ -69,7 +69,7 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     for (api, why), kind in result.troubles.items():
         yield from _section("no answer", [f"{api}: {why} ({_times(kind.count)})"])
         yield from _section("", kind.examples)
-    not_reached = f"{_number(result.not_reached, 'request')}, whose turn had not come"
+    not_reached = f"{counted(result.not_reached, 'request')}, whose turn had not come"
     yield from _section("not sent", [not_reached] if result.not_reached else [])
     yield from _section("not sent", _reasons(result.unsent))
     lost = (
@@ -174,7 +174,7 @@ def _missing_lines(plan: Plan) -> Iterator[str]:
     missing = plan.missing_topics
     if not missing:
         return
-    listed = (f"topic {name}: {_number(count, 'partition')}, 1 replica" for name, count in missing.items())
+    listed = (f"topic {name}: {counted(count, 'partition')}, 1 replica" for name, count in missing.items())
     if plan.create_topics:
         yield from _section("first create", listed)
     else:
@@ -218,10 +218,6 @@ def _section(title: str, rows: Iterable[str], *, longest: int = LONGEST) -> Iter
         yield f"  {title if place == 0 else '':{WIDTH}} {printable(row, longest)}"
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
@@ -232,7 +228,7 @@ def left_open_lines(left_open: LeftOpen) -> Iterator[str]:
         after = _after("the producer's transaction.timeout.ms", [one])
         yield f"{_perhaps(one)}the transaction of {name}, which its coordinator aborts after {after}"
     for group, members in _groups(left_open).items():
-        what = f"{len(members):,} member{'' if len(members) == 1 else 's'} of group {group}"
+        what = f"{counted(len(members), 'member')} of group {group}"
         after = _after("the session timeout", members)
         whom = "it" if len(members) == 1 else "them"
         certain = any(one.certain for one in members)

@@ -30,6 +30,7 @@ from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.tables import TABLES, Column, Table, Tables, schema_of
 from kproxy.output.tables.parquet import TableFile
+from kproxy.output.times import counted
 from kproxy.pipeline.inputs import Input, find_inputs
 from kproxy.pipeline.output import End
 from kproxy.pipeline.run import Options as RunOptions
@@ -171,7 +172,7 @@ class FileRows:
 def faults_of(path: str, run: Run) -> list[str]:
     """A sentence for each way in which the decode of connections failed."""
     return [
-        f"{path}: {count} connections could not be decoded ({fault}), which is a bug of kproxy"
+        f"{path}: {counted(count, 'connection')} could not be decoded ({fault}), which is a bug of kproxy"
         for fault, count in run.faults.items()
     ]
 

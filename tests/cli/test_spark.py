@@ -100,7 +100,7 @@ def test_outputs_that_are_no_folder_of_parquet(
     view = view_of(spark, tmp_path / "seen")
     words = ["ingest", "-o", f"{view}/out", "--staging", tmp_path / "staging", "--split-from", "0", "--parts", "2"]
     assert run(*words, GOOD) == 0
-    assert "1 files read, 0 were there already: 5 connections, 23 exchanges" in capsys.readouterr().err
+    assert "1 file read, 0 were there already: 5 connections, 23 exchanges" in capsys.readouterr().err
     assert not list((tmp_path / "staging").iterdir())
     assert run(*words, GOOD) == 0
     assert "0 files read, 1 were there already" in capsys.readouterr().err

@@ -98,7 +98,7 @@ def test_a_login_through_kproxy(single: Cluster, tmp_path: Path) -> None:
         proxy.close()
     assert [one.state for one in found] == [State.NOTE, State.GOOD, State.PROBLEM]
     assert "to log in as it does" in found[0].advice
-    assert "brokers answer at the addresses that kproxy advertises" in found[1].what
+    assert "the broker answers at the address that kproxy advertises" in found[1].what
     assert f"the login fails through kproxy: the broker refuses the login of {USER} by SCRAM-SHA-512" in found[2].what
 
 

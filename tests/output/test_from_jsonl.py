@@ -139,7 +139,7 @@ def test_a_fetch_session_of_which_lines_are_missing_says_so() -> None:
     reader = LogReader()
     reader.read(fetch(0, (0, 10), (1, 20)))
     lines = shown(*reader.read(fetch(5, (1, 25))))
-    assert "  fetch session 99, epoch 5: 1 partitions, and those from before the capture" in lines
+    assert "  fetch session 99, epoch 5: 1 partition, and those from before the capture" in lines
 
 
 def test_lines_that_somebody_rewrote_are_read() -> None:

@@ -149,7 +149,7 @@ def test_tables_have_the_rows_of_parquet_however_often_they_are_written(
     (tmp_path / "in" / NAMES[1]).rename(
         tmp_path / "gone" / NAMES[1]
     )  # as a capture that was rotated away: its rows stay
-    assert "1 files read, 0 were there already" in environment.run(settings, *words)
+    assert "1 file read, 0 were there already" in environment.run(settings, *words)
     (tmp_path / "gone" / NAMES[1]).rename(tmp_path / "in" / NAMES[1])
     assert "0 files read, 2 were there already" in environment.run(settings, *words)
     check("changed")

@@ -16,8 +16,9 @@ from kproxy.analyses.analysis import is_number
 from kproxy.analyses.report.charts.gallery import Drawing
 from kproxy.analyses.report.templates import shown_by
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import WHOLE, cell, column_cells, counted, overview, source_names, when
+from kproxy.analyses.report.words import WHOLE, cell, column_cells, overview, source_names, when
 from kproxy.output.escaping import printable
+from kproxy.output.times import counted
 
 MOST_ROWS = 50  # of each analysis; half as many as long as the page is too large
 LARGEST = 2_000_000  # bytes

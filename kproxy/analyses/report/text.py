@@ -8,8 +8,9 @@ from kproxy.analyses.analysis import is_number
 from kproxy.analyses.library import tables_of
 from kproxy.analyses.report.templates import shown_by
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import WHOLE, cell, cell_of, column_cells, counted, overview, source_names
+from kproxy.analyses.report.words import WHOLE, cell, cell_of, column_cells, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
+from kproxy.output.times import counted
 
 MOST_VERDICTS = 8
 MOST_ROWS = 20

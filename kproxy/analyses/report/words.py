@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.analyses.report.verdicts import Summary
 from kproxy.output.escaping import printable
-from kproxy.output.times import render_instant, render_size
+from kproxy.output.times import counted, render_instant, render_size
 
 MOST_ERRORS = 3  # that are named
 LONGEST = 200  # characters of a cell of a table on a terminal
@@ -55,11 +55,6 @@ def lasting(micros: int) -> str:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """1 request, 2,000 requests."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _named(errors: dict[str, int]) -> str:

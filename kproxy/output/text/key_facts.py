@@ -25,7 +25,7 @@ from kproxy.output.text.body_fields import (
     Topic,
     Transaction,
 )
-from kproxy.output.times import render_size
+from kproxy.output.times import counted, render_size
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.values import describe
 
@@ -70,7 +70,7 @@ class Line:
         if len(topics) == 1 and 0 < len(partitions) <= 4:
             self.words[-1] += "-" + ",".join(map(str, partitions))
         elif partitions:
-            self.words.append(f"{self.at_least}{len(partitions)} partitions")
+            self.words.append(self.at_least + counted(len(partitions), "partition"))
 
     def has(self, side: str, field: str) -> bool:
         """Return whether the presence of a top-level field is certain: it is not if the body is cut before the field."""
@@ -86,8 +86,10 @@ class Line:
 
     def counts(self, **arrays: Sized) -> None:
         """Add how many elements arrays of the response have; the keywords are their names."""
-        counted = [(name, self.count(name, elements)) for name, elements in arrays.items()]
-        known = ", ".join(f"{count} {NOUNS.get(name, name)}" for name, count in counted if count is not None)
+        amounts = [(name, self.count(name, elements)) for name, elements in arrays.items()]
+        known = ", ".join(
+            counted(count, NOUNS.get(name, name).removesuffix("s")) for name, count in amounts if count is not None
+        )
         self.words += [f"→ {known}"] if known else []
 
     @property
@@ -334,7 +336,7 @@ def record_count(embedded: Iterable[Embedded]) -> str:
     """Return how many records Produce or Fetch carry, ``57 records``; "" if none."""
     fields = [one.json for one in embedded if one.kind == "records" and one.error is None]
     count = sum(field["count"] for field in fields)
-    return f"{count:,} record{'' if count == 1 else 's'}" if fields else ""
+    return counted(count, "record") if fields else ""
 
 
 def assignors(embedded: Iterable[Embedded]) -> str:

@@ -17,7 +17,7 @@ from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, sh
 from kproxy.output.escaping import printable, word
 from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text.styles import PLAIN, Style
-from kproxy.output.times import render_size
+from kproxy.output.times import counted, render_size
 from kproxy.protocol import Beginning, RequestHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.embedded.payload import to_json
@@ -69,7 +69,7 @@ class Tree:
         session = exchange.fetch_session
         if session is None or session.epoch in FULL_EPOCHS:
             return
-        title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
+        title = f"fetch session {session.session_id}, epoch {session.epoch}: {counted(len(session.partitions), 'partition')}"
         others = "" if session.others is None else f", and {session.others}"
         yield f"  {self.style.paint(self.style.name, title + others)}"
         shown = session.partitions[:MOST_PARTITIONS]

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, stoppable_apis
+from kproxy.output.times import counted
 from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.filtering.parts import Token, tokens_of
 from kproxy.page.store import Store
@@ -118,7 +119,7 @@ def _elements(store: Store, work: Work, part: str, after: str) -> Iterator[Choic
     contained = CONTAINED.match(after)  # whether "in LIST" follows the text already
     for name in LISTS if contained is None else [contained[1]]:
         for value, count in _values(store, work, name, part):
-            yield Choice(f'"{value}"' if contained else f'"{value}" in {name}', f"{count:,} exchanges")
+            yield Choice(f'"{value}"' if contained else f'"{value}" in {name}', counted(count, "exchange"))
 
 
 def _owner(name: str, before: str) -> str:
@@ -199,7 +200,7 @@ def _fields(path: list[str], api: re.Match[str] | None, words: Vocabulary) -> It
 def _literals(store: Store, work: Work, words: Vocabulary, name: str, part: str) -> list[Choice]:
     """Return values of a name as literals: those of exchanges, the most frequent first; for a breakpoint other APIs too."""
     column = name if name in words.completes_values else ""
-    choices = [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, column, part)]
+    choices = [Choice(f'"{value}"', counted(count, "exchange")) for value, count in _values(store, work, column, part)]
     if words is FILTER or name != "apiName":
         return choices
     seen = {one.text for one in choices}

@@ -76,7 +76,7 @@ def test_many_topics_are_counted() -> None:
         (10, {"coordinatorKeys": ["g", "h"]}, {"coordinators": [{"nodeId": 4}]}, "group g, h  → node 4 \"\":-1"),
         (11, {"groupId": "g", "memberId": "m"}, LEADS, "group g  member m  → generation 3, range, leader of 2"),
         (12, {"groupId": "g", "generationId": 3, "memberId": "m"}, None, "group g  member m  generation 3"),
-        (18, {"clientSoftwareName": "lib", "clientSoftwareVersion": "1"}, {"apiKeys": [{}]}, "lib 1  → 1 APIs"),
+        (18, {"clientSoftwareName": "lib", "clientSoftwareVersion": "1"}, {"apiKeys": [{}]}, "lib 1  → 1 API"),
         (26, {"producerId": 5, "producerEpoch": 1, "committed": False}, None, "producer 5/1  abort"),
         (22, {"transactionalId": "t", "producerId": -1}, {"producerId": 5, "producerEpoch": 0}, "transaction t  → producer 5/0"),
         (24, {"transactions": [{"transactionalId": "t", "topics": [{"name": "a"}]}]}, None, "transaction t  a"),
@@ -101,7 +101,7 @@ def test_nothing_is_told_of_what_could_not_be_read() -> None:
 def test_of_a_huge_body_only_the_size_is_told() -> None:
     topics = [{"name": ""}] * 400_000
     answer: dict[str, Any] = {"topics": [], "brokers": [{}]}
-    assert told(3, {"topics": topics}, answer) == "request of 5.6 MB as JSON  → 0 topics, 1 brokers"
+    assert told(3, {"topics": topics}, answer) == "request of 5.6 MB as JSON  → 0 topics, 1 broker"
     assert told(3, {"topics": None}, answer | {"topics": topics}) == "response of 5.6 MB as JSON  all topics"
 
 
