@@ -140,30 +140,6 @@ async def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, lar
     assert bench.counters.total_of(Total.MISPAIRED) == 0
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        b"\x7f\xff\xff\xff",
-        b"\x80\0\0\0",
-        b"\0\0\0\0",
-        b"\0\0\0\7",
-        b"\x16\x03\x01\x02",
-        b"\x15\x03\x03\0",
-        b"GET ",
-        b"\x06\x40\0\1",
-    ],
-)
-async def test_attack_6_a_length_that_is_none_closes_before_a_byte_is_kept(start):
-    bench = Bench()
-    whole = request(3, 1, 7)
-    await bench.send(bench.client, whole + start)
-    assert await bench.rest(bench.broker) == whole
-    assert await bench.rest(bench.client) == b""
-    assert bench.owner.cause is CloseCause.BAD_FRAME
-    assert bench.owner.told == [("refused", 0, CloseCause.BAD_FRAME, start)]
-    assert bench.worker.buffered_bytes == 0
-
-
 @pytest.mark.parametrize("answers", [[9], [2, 1], [1, 1]])
 async def test_attack_10_an_answer_to_nothing_passes_and_the_connection_goes_opaque(answers):
     bench = Bench()

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import random
 import resource
 import socket
 import struct
@@ -35,56 +34,6 @@ CHUNK = 262_144
 
 def resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
-
-
-async def test_promise_5_a_client_that_does_not_read_256_mb_costs_less_than_two() -> None:
-    bench = Bench()
-    await bench.send(bench.client, request(1, 4, 1))
-    await bench.settled()
-    size = 256 << 20
-    await bench.send(bench.broker, struct.pack(">ii", size, 1))
-    piece = bytes(1 << 20)
-    before = resident()
-    sent = 0
-    while True:
-        try:
-            sent += bench.broker.send(piece)
-        except BlockingIOError:
-            await bench.settled()
-            try:
-                sent += bench.broker.send(piece)
-            except BlockingIOError:
-                break
-    assert bench.worker.buffered_bytes <= CHUNK
-    assert resident() - before < 2_000_000
-    assert sent < 8 << 20  # the sockets' own buffers
-
-    async def rest() -> None:
-        left = size - 4 - sent
-        while left:
-            await bench.send(bench.broker, piece[:left])
-            left -= min(left, len(piece))
-
-    sending = asyncio.ensure_future(rest())
-    got = 0
-    while got < size + 4:
-        got += len(await bench.loop.sock_recv(bench.client, 1 << 20))
-    await sending
-    assert bench.worker.buffered_bytes == 0
-    assert resident() - before < 4_000_000
-
-
-async def test_promise_5_a_broker_that_does_not_read_stops_the_client() -> None:
-    bench = Bench()
-    big = request(0, 9, 1, b"\0\0\xff\xff" + bytes(64_000_000))
-    sending = asyncio.ensure_future(bench.send(bench.client, big))
-    await bench.settled()
-    assert not sending.done()
-    assert bench.worker.buffered_bytes <= CHUNK
-    await bench.send(bench.broker, response(99))  # the other direction is not held up by it
-    assert await bench.receive(bench.client, 8) == response(99)
-    assert await bench.receive(bench.broker, len(big)) == big
-    await sending
 
 
 def reset(end: socket.socket) -> None:
@@ -154,20 +103,6 @@ def test_what_a_client_that_is_gone_did_not_take_does_not_keep_its_connection_op
         assert bench.worker.buffered_bytes == 0
 
     run(work, seconds=20.0)
-
-
-async def test_promise_9_half_close_while_the_answer_does_not_fit() -> None:
-    bench = Bench()
-    await bench.send(bench.client, request(1, 4, 1))
-    bench.client.shutdown(socket.SHUT_WR)
-    await bench.settled()
-    answer = response(1, random.Random(9).randbytes(20_000_000))
-    sending = asyncio.ensure_future(bench.send(bench.broker, answer))
-    await bench.settled()
-    assert await bench.rest(bench.client) == answer
-    await sending
-    await bench.owner.closed.wait()
-    assert bench.owner.cause is CloseCause.CLIENT_CLOSED
 
 
 async def test_the_broker_is_done_first_and_the_client_hears_all_of_it() -> None:
