@@ -6,14 +6,11 @@ twice, unless the producer is idempotent (KIP-98).
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from kproxy.testing import Proxy
-from tests.support.fault_clients.kafka_python import KafkaProducer
 from tests.support.kafka.brokers import Cluster
 from tests.support.sockets import end_offsets
 
@@ -29,7 +26,7 @@ LOST = {  # effect, and how often the broker has appended what was sent once
 }
 
 
-def librdkafka(bootstrap: str, topic: str, idempotent: bool, patience_s: float) -> None:
+def produce(bootstrap: str, topic: str, idempotent: bool, patience_s: float) -> None:
     """Produce a record, until it is acknowledged; *patience_s*: with an answer."""
     settings = {"socket.timeout.ms": int(patience_s * 1_000), "retry.backoff.ms": 20}
     errors = []
@@ -37,14 +34,6 @@ def librdkafka(bootstrap: str, topic: str, idempotent: bool, patience_s: float) 
     client.produce(topic, b"once", partition=0, on_delivery=lambda error, _: errors.append(error))
     client.flush(PATIENCE_S)
     assert errors == [None]
-
-
-def kafka_python(bootstrap: str, topic: str, idempotent: bool, patience_s: float) -> None:
-    """As librdkafka."""
-    timeout = {"request_timeout_ms": int(patience_s * 1_000)}
-    words: dict[str, Any] = {"bootstrap_servers": bootstrap, "retry_backoff_ms": 20, **timeout}
-    with closing(KafkaProducer(enable_idempotence=idempotent, **words)) as client:
-        client.send(topic, b"once", partition=0).get(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +44,8 @@ def proxy(three: Cluster) -> Iterator[Proxy]:
 
 @pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("lost", LOST)
-@pytest.mark.parametrize("produce", [librdkafka, pytest.param(kafka_python, marks=pytest.mark.slow)])
 def test_the_broker_has_what_it_got_and_an_idempotent_producer_has_it_once(
-    proxy: Proxy, three: Cluster, topic_name: str, produce: Any, lost: str, idempotent: bool
+    proxy: Proxy, three: Cluster, topic_name: str, lost: str, idempotent: bool
 ) -> None:
     three.topic(topic_name)
     effect, appended = LOST[lost]

@@ -1,4 +1,4 @@
-"""The scenarios, each with two clients or three before a real cluster: what Kafka documents that a client does then.
+"""The scenarios, each with one client or two before a real cluster: what Kafka documents that a client does then.
 
 A fault with probability 0 never fires: it counts what the client asks.
 """
@@ -16,16 +16,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kproxy.testing import Proxy
 from tests.support.fault_clients import RECORDS, FaultClient, Seen
 from tests.support.fault_clients.java import JavaClient
-from tests.support.fault_clients.kafka_python import (
-    KafkaConsumer,
-    KafkaProducer,
-    KafkaPythonClient,
-    TopicPartition,
-    kafka,
-)
 from tests.support.fault_clients.librdkafka import LibrdkafkaClient
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.processes import eventually
+from tests.support.sockets import end_offsets
 
 TOPIC = "scenarios"
 PATIENCE_S = 60
@@ -56,18 +50,16 @@ def java() -> Iterator[JavaClient]:
     client.close()
 
 
-@pytest.fixture(params=[pytest.param("java", marks=pytest.mark.slow), "librdkafka", "kafka-python"])
+@pytest.fixture(params=[pytest.param("java", marks=pytest.mark.slow), "librdkafka"])
 def client(request: pytest.FixtureRequest) -> FaultClient:
     if request.param == "java":
         found: FaultClient = request.getfixturevalue("java")
         return found
-    return LibrdkafkaClient() if request.param == "librdkafka" else KafkaPythonClient()
+    return LibrdkafkaClient()
 
 
 def run(client: FaultClient, proxy: Proxy, api: str, client_id: str, **settings: Any) -> Seen:
-    words = (
-        settings if client.name == "kafka-python" else {key.replace("_", "."): each for key, each in settings.items()}
-    )
+    words = {key.replace("_", "."): each for key, each in settings.items()}
     return client.run(api, proxy.bootstrap, TOPIC, client_id, words)
 
 
@@ -85,8 +77,7 @@ def test_leader_moved_the_client_asks_for_metadata_and_sends_again(proxy: Proxy,
     assert seen.said == OK
     assert seen.failed == {number: {"NOT_LEADER_OR_FOLLOWER"} for number in (2, 3, 4)}
     assert moved.fired == 3
-    # kafka-python may have sent again, with success, before it asks for Metadata
-    assert asked.calls > asked_before.calls or (client.name == "kafka-python" and asked.calls == asked_before.calls)
+    assert asked.calls > asked_before.calls
 
 
 def test_coordinator_moved_the_client_looks_for_it_again(proxy: Proxy, client: FaultClient) -> None:
@@ -141,8 +132,8 @@ def test_authorization_lost_the_program_is_told(proxy: Proxy, client: FaultClien
     assert 1 <= lost.fired <= 2  # librdkafka does not ask again what a topic has refused
 
 
-class Librdkafka:
-    """A transaction."""
+class Transaction:
+    """Of librdkafka."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._client = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
@@ -165,59 +156,28 @@ class Librdkafka:
         del self._client
 
 
-class KafkaPython:
-    """As Librdkafka."""
-
-    def __init__(self, bootstrap: str, name: str) -> None:
-        self._client = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
-        self._client.init_transactions()
-        self._client.begin_transaction()
-
-    def send(self, topic: str) -> None:
-        self._client.send(topic, b"x", partition=0).get(PATIENCE_S)
-
-    def commit(self) -> str | None:
-        try:
-            self._client.commit_transaction()
-        except kafka.errors.ProducerFencedError:
-            return "fenced"
-        except kafka.errors.KafkaError as error:
-            return repr(error)
-        return None
-
-    def close(self) -> None:
-        self._client.close(timeout=1)
-
-
-@pytest.mark.parametrize("transaction", [Librdkafka, KafkaPython])
-def test_delayed_end_txn_records_stay_invisible_until_it_ends(
-    proxy: Proxy, three: Cluster, topic_name: str, transaction: Any
-) -> None:
+def test_delayed_end_txn_records_stay_invisible_until_it_ends(proxy: Proxy, three: Cluster, topic_name: str) -> None:
     three.topic(topic_name)
     late = proxy.fault("delayed_end_txn", delay="4s")
-    words: dict[str, Any] = {"bootstrap_servers": three.open.split(","), "isolation_level": "read_committed"}
     said: list[str | None] = []
-    with closing(transaction(proxy.bootstrap, uuid.uuid4().hex)) as running, closing(KafkaConsumer(**words)) as reader:
-        partition = TopicPartition(topic_name, 0)
+
+    def end() -> int:
+        return end_offsets(three.open, topic_name, isolation_level=1)[0]
+
+    with closing(Transaction(proxy.bootstrap, uuid.uuid4().hex)) as running:
         running.send(topic_name)
         ends = threading.Thread(target=lambda: said.append(running.commit()))
         ends.start()
-        before = reader.end_offsets([partition])[partition]
-        was_ending = ends.is_alive()
+        before, was_ending = end(), ends.is_alive()
         ends.join(PATIENCE_S)
         assert (before, was_ending, said) == (0, True, [None])
         assert late.fired == 1
-        eventually(
-            lambda: reader.end_offsets([partition])[partition] == 2, what="the record and its marker are visible"
-        )
+        eventually(lambda: end() == 2, what="the record and its marker are visible")
 
 
-@pytest.mark.parametrize("transaction", [Librdkafka, KafkaPython])
-def test_fenced_producer_the_transaction_fails_for_good(
-    proxy: Proxy, three: Cluster, topic_name: str, transaction: Any
-) -> None:
+def test_fenced_producer_the_transaction_fails_for_good(proxy: Proxy, three: Cluster, topic_name: str) -> None:
     three.topic(topic_name)
-    with closing(transaction(proxy.bootstrap, uuid.uuid4().hex)) as running:
+    with closing(Transaction(proxy.bootstrap, uuid.uuid4().hex)) as running:
         running.send(topic_name)
         fenced = proxy.fault("fenced_producer")
         assert running.commit() == "fenced"

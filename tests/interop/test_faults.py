@@ -1,4 +1,4 @@
-"""Faults into three clients before a cluster of three brokers: each reads that error, in the response of the call that is named.
+"""Faults into two clients before a cluster of three brokers: each reads that error, in the response of the call that is named.
 
 What the client has read is in its own log (tests/support/fault_clients); what its program is told is compared too: the error, or
 nothing, when the client asks again by itself. SAYS has the other words that a client uses for an error, and where it says so.
@@ -14,14 +14,13 @@ from kproxy.testing import InjectedFault, Proxy
 from tests.support.error_sources import PAIRS
 from tests.support.fault_clients import RECORDS, FaultClient
 from tests.support.fault_clients.java import JavaClient
-from tests.support.fault_clients.kafka_python import KafkaPythonClient
 from tests.support.fault_clients.librdkafka import LibrdkafkaClient
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import LAST_WITH_ZOOKEEPER
 
 TOPIC = "faults"
-CLIENTS = {"java": JavaClient, "librdkafka": LibrdkafkaClient, "kafka-python": KafkaPythonClient}
+CLIENTS = {"java": JavaClient, "librdkafka": LibrdkafkaClient}
 CALL = {"Produce": 2, "Fetch": 2, "Metadata": 2, "JoinGroup": 2, "OffsetCommit": 2}  # of the others the first
 # Brokers' own answers to JoinGroup: to the first of a member (KIP-394), and while the coordinator of its group begins
 NATURAL = {"MEMBER_ID_REQUIRED", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"}
@@ -32,7 +31,6 @@ NOT_LOOKED_AT = {
     ("librdkafka", "Fetch", error)
     for error in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-KAFKA_ERROR = "KafkaError"
 SAYS: dict[tuple[str, str], dict[str, str]] = {
     ("java", "Fetch"): {  # FetchCollector.handleInitializeErrors
         "OFFSET_OUT_OF_RANGE": "OffsetOutOfRangeException",
@@ -54,14 +52,6 @@ SAYS: dict[tuple[str, str], dict[str, str]] = {
     ("librdkafka", "Fetch"): {"OFFSET_OUT_OF_RANGE": "_AUTO_OFFSET_RESET"},  # rd_kafka_offset_reset
     ("librdkafka", "JoinGroup"): {"FENCED_INSTANCE_ID": "_FATAL"},  # rd_kafka_set_fatal_error
     ("librdkafka", "InitProducerId"): dict.fromkeys(("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"), "_FENCED"),
-    ("kafka-python", "OffsetCommit"): dict.fromkeys(  # ConsumerCoordinator._handle_offset_commit_response
-        ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"), "CommitFailedError"
-    ),
-    ("kafka-python", "InitProducerId"): {  # kafka.producer.transaction_manager.InitProducerIdHandler
-        "INVALID_PRODUCER_EPOCH": "PRODUCER_FENCED",
-        **dict.fromkeys(("CLUSTER_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE"), KAFKA_ERROR),
-        **dict.fromkeys(("INVALID_TRANSACTION_TIMEOUT", "INVALID_PRODUCER_ID_MAPPING"), KAFKA_ERROR),
-    },
 }
 SAMPLE = {
     "Produce": "NOT_LEADER_OR_FOLLOWER",
@@ -114,7 +104,7 @@ def clients() -> Iterator[dict[str, FaultClient]]:
 def judge(proxy: Proxy, client: FaultClient, api: str, error: str) -> None:
     client_id, call, settings = f"{client.name}-{uuid.uuid4().hex[:8]}", CALL.get(api, 1), {}
     if error == "FENCED_INSTANCE_ID":
-        settings = {"group_instance_id" if client.name == "kafka-python" else "group.instance.id": client_id}
+        settings = {"group.instance.id": client_id}
         call = 1 if api == "JoinGroup" else call  # a static member is not sent back for a member id
     topic = {"topic": TOPIC} if api == "Metadata" else {}  # clients ask for brokers as they like
     added: list[InjectedFault] = []

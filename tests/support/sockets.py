@@ -160,14 +160,14 @@ def create_topic(
         assert read.number("h") == 0, f"CreateTopics {name}: {read.text()}"
 
 
-def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The end of each partition of *topic*: ListOffsets v2 of the latest, asked of each partition's leader."""
+def end_offsets(bootstrap: str, topic: str, isolation_level: int = 0) -> dict[int, int]:
+    """The end of each partition of *topic*: ListOffsets v2 of the latest, asked of each partition's leader. 1: read_committed."""
     found = metadata(bootstrap, [topic])
     ends: dict[int, int] = {}
     for (_, partition), leader in found.leaders.items():
         with Wire(found.brokers[leader]) as wire:
             asked = array(string(topic) + array(pack(">iq", partition, _LATEST)))
-            read = Reader(wire.ask(LIST_OFFSETS, 2, pack(">ib", -1, 0) + asked))
+            read = Reader(wire.ask(LIST_OFFSETS, 2, pack(">ib", -1, isolation_level) + asked))
         read.number("i")
         for _ in read.times():
             read.text()

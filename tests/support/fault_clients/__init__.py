@@ -1,8 +1,7 @@
-"""Programs with three clients, each of which says what errors it has read in the responses of an API, and what its program got.
+"""Programs with two clients, each of which says what errors it has read in the responses of an API, and what its program got.
 
-Java          NetworkClient logs each response that it has decoded, with its error codes (FaultClient.java)
-kafka-python  logs each response as well
-librdkafka    logs that a response has come, and behind it what it makes of it: an error with the text of rd_kafka_err2str
+Java        NetworkClient logs each response that it has decoded, with its error codes (FaultClient.java)
+librdkafka  logs that a response has come, and behind it what it makes of it: an error with the text of rd_kafka_err2str
 """
 
 from collections.abc import Sequence
