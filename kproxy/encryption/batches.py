@@ -11,13 +11,17 @@ from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, WritingKey
 from kproxy.encryption.envelope import (
     FIXED,
+    HEADER,
     MARKER,
     NONCE,
     SIZE_AT,
     TAG,
+    VALUE,
+    VERSION,
     Damaged,
     Envelope,
     has_lost_marker,
+    place_of,
     read_envelope,
     split,
 )
@@ -26,7 +30,7 @@ from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
 from kproxy.protocol.records.compression import FASTEST_ZSTD
 from kproxy.protocol.records.editing import change_fields, change_records
-from kproxy.protocol.records.in_place import ValueEditor
+from kproxy.protocol.records.in_place import HeaderEditor, ValueEditor
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
@@ -65,6 +69,7 @@ class ValueReader:
         topics: names of the topic, as values carry it: its own, and those whose values are copied to it; None: any.
         key_names: patterns of the keys that may have wrapped their data keys; None: any.
         accepts_plain: whether plain values are returned as they are.
+        headers: whether a header of this name has to be encrypted, where plain values are not accepted; None: none has to.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class ValueReader:
         key_names: Collection[str] | None = None,
         *,
         accepts_plain: bool = True,
+        headers: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._keys = keys
         self._topics = topics
@@ -81,6 +87,7 @@ class ValueReader:
         self._decompressor: ZstdDecompressor | None = None
         self.left = 0  # bytes that compressed values may still unpack to: begin sets it
         self.accepts_plain = accepts_plain
+        self._named = headers
         self._ciphers: dict[bytes, Cipher] = {}
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
@@ -99,24 +106,38 @@ class ValueReader:
         """Return whether there may be encrypted values in these bytes: a marker, or the name of a topic as in an envelope."""
         return MARKER in raw or any(name.encode() in raw for name in self._topics or ())
 
-    def read(self, key: bytes | None, value: bytes) -> bytes:
-        """Return the plain value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt."""
+    def header_editor(self) -> HeaderEditor:
+        """Return what decrypts headers."""
+        is_each_read = self._named is not None and not self.accepts_plain
+        return HeaderEditor(
+            lambda key, name, value: self.read(key, value, name), None if is_each_read else MARKER + bytes((VERSION,))
+        )
+
+    def read(self, key: bytes | None, value: bytes, header: bytes | None = None) -> bytes:
+        """Return the plain value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt.
+
+        Args:
+            key: of its record.
+            value: of the record, or of its header *header*.
+        """
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
         if value[: len(MARKER)] != MARKER:
-            if has_lost_marker(value):
-                raise CannotDecrypt("damaged", "the encrypted value is damaged: its marker was changed")
-            if not self.accepts_plain:
-                raise CannotDecrypt("plain", "the value is not encrypted")
+            if has_lost_marker(value, VALUE if header is None else HEADER):
+                raise CannotDecrypt("damaged", f"{_what(header)} is damaged: its marker was changed")
+            if not self.accepts_plain and (header is None or (self._named is not None and self._named(header))):
+                raise CannotDecrypt(
+                    "plain", "the value is not encrypted" if header is None else "a header is not encrypted"
+                )
             return value
         end = int.from_bytes(value[SIZE_AT:FIXED], "big")
         envelope = value[:end]
         cipher = self._ciphers.get(envelope)
         if cipher is None or len(value) < end + NONCE + TAG:
             try:
-                cipher = self._cipher(split(value) or b"")
+                cipher = self._cipher(split(value) or b"", VALUE if header is None else HEADER)
             except Damaged as error:
-                raise CannotDecrypt("damaged", f"the encrypted value is damaged: {error}") from None
+                raise CannotDecrypt("damaged", f"{_what(header)} is damaged: {error}") from None
             except KeyNotYet:
                 self.waits += 1
         if self.waits:
@@ -124,12 +145,13 @@ class ValueReader:
         assert cipher is not None
         nonce_end = end + NONCE
         try:
-            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
+            place = envelope if header is None else envelope + place_of(header)
+            bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
             plain = cipher[1](value[end:nonce_end], value[nonce_end:], bound)
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged",
-                f"the encrypted value, written with the key {cipher[0].key_name!r}, or its record key was changed",
+                f"{_what(header)}, written with the key {cipher[0].key_name!r}, or its record key was changed",
             ) from None
         return plain if cipher[0].codec == Codec.NONE else self._unpacked(plain)
 
@@ -148,9 +170,9 @@ class ValueReader:
         self.left -= len(plain)
         return plain
 
-    def _cipher(self, encoded: bytes) -> Cipher:
+    def _cipher(self, encoded: bytes, part: int) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
-        envelope = read_envelope(encoded)
+        envelope = read_envelope(encoded, part)
         if encoded in self._failed:
             raise CannotDecrypt(*self._failed[encoded])
         if len(self._ciphers) + len(self._failed) >= MOST_CIPHERS:
@@ -181,13 +203,26 @@ class ValueReader:
             self.missing.add(envelope)
 
 
-def encrypt_batch(batch: Batch, key: WritingKey, *, packs: bool = False) -> bytes | None:
-    """Return a batch with its values encrypted, and compressed before that; None if it cannot be read. Raises TooLarge.
+def _what(header: bytes | None) -> str:
+    return "the encrypted value" if header is None else "the encrypted value of a header"
+
+
+def encrypt_batch(
+    batch: Batch, key: WritingKey, *, packs: bool = False, headers: Callable[[bytes], bool] | None = None
+) -> bytes | None:
+    """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge.
+
+    Args:
+        batch: of any format; control batches stay as they are.
+        key: the data key.
+        packs: whether values are compressed before.
+        headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
     editor = ValueEditor(key.sealing(packs=packs))
-    return change_fields(batch, editor, zstd_level=FASTEST_ZSTD)
+    of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
+    return change_fields(batch, editor, headers=of_headers, zstd_level=FASTEST_ZSTD)
 
 
 Report = Callable[[CannotDecrypt, Policy], None]
@@ -208,26 +243,30 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
         return batch.raw if batch.crc_valid else None
     reader.begin()
     try:
-        return _answered(change_fields(batch, ValueEditor(reader.read)), reader)
+        return _answered(change_fields(batch, ValueEditor(reader.read), headers=reader.header_editor()), reader)
     except CannotDecrypt:
         reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
-        if record.value is None:
-            return False
-        before = record.value
-        try:
-            record.value = reader.read(record.key, before)
-        except CannotDecrypt as error:
-            error.offset = record.offset
-            policy: Policy = (
-                "fail" if error.kind == "key service away" else plain if error.kind == "plain" else unreadable
-            )
-            if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
-                raise
-            report(error, policy)
-            return None if policy == "skip" else False
-        return record.value is not before
+        before = [record.value, *(value for _, value in record.headers)]
+        names = [None, *(name.encode("utf-8", "surrogateescape") for name, _ in record.headers)]
+        after = list(before)
+        for at, (name, value) in enumerate(zip(names, before, strict=True)):
+            try:
+                after[at] = None if value is None else reader.read(record.key, value, name)
+            except CannotDecrypt as error:
+                error.offset = record.offset
+                policy: Policy = (
+                    "fail" if error.kind == "key service away" else plain if error.kind == "plain" else unreadable
+                )
+                if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
+                    raise
+                report(error, policy)
+                if policy == "skip":
+                    return None
+        record.value = after[0]
+        record.headers = [(name, value) for (name, _), value in zip(record.headers, after[1:], strict=True)]
+        return any(one is not other for one, other in zip(after, before, strict=True))
 
     return _answered(change_records(batch, change), reader)
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import MOST_NAME, Envelope
+from kproxy.encryption.envelope import HEADER, MOST_NAME, Envelope, place_of
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -40,12 +40,14 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
+MOST_HEADERS = 1_000  # names of a batch
 MOST_QUESTIONS = 8
 PAUSE_S, REFUSED_S, LASTING_S = 1.0, 10.0, 60.0  # rights are given sooner than a destroyed key comes back
 MOST_RECORDS = 1 << 32  # of a data key, and MOST_BLOCKS: bounds of the cipher, whatever the options say
 MOST_BLOCKS = 1 << 32  # of 16 bytes
 
 Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted value
+SealHeader = Callable[[bytes | None, bytes, bytes], bytes]  # record key, header name, its value -> encrypted value
 
 
 class KeyNotYet(Exception):
@@ -67,6 +69,7 @@ class WritingKey:
     def __init__(self, key_name: str, topic: str, data_key: DataKey) -> None:
         self._envelope = Envelope(key_name, topic, data_key.wrapped).encoded()
         self._envelope_of_packed = Envelope(key_name, topic, data_key.wrapped, Codec.ZSTD).encoded()
+        self._envelope_of_header = Envelope(key_name, topic, data_key.wrapped, part=HEADER).encoded()
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
         self._blocks: dict[int, int] = {}  # by thread, as += in two threads loses some
@@ -86,8 +89,23 @@ class WritingKey:
         seal = self._sealing(self._envelope, salt)
         return self._packing(seal, self._sealing(self._envelope_of_packed, salt)) if packs else seal
 
-    def _sealing(self, envelope: bytes, salt: bytes) -> Seal:
+    def sealing_headers(self, named: Callable[[bytes], bool]) -> SealHeader:
+        """Return what encrypts the values of the headers of one batch that are *named* so, in one thread."""
+        salt, seals = os.urandom(4), dict[bytes, Seal | None]()
+
+        def seal(key: bytes | None, name: bytes, value: bytes) -> bytes:
+            if name not in seals:
+                if len(seals) >= MOST_HEADERS:
+                    seals.clear()
+                seals[name] = self._sealing(self._envelope_of_header, salt, place_of(name)) if named(name) else None
+            by_name = seals[name]
+            return value if by_name is None else by_name(key, value)
+
+        return seal
+
+    def _sealing(self, envelope: bytes, salt: bytes, place: bytes = b"") -> Seal:
         numbers, encrypt, blocks, thread = self._numbers, self._aes.encrypt, self._blocks, threading.get_ident()
+        begin = envelope + place  # of the associated data
         blocks.setdefault(thread, 0)
 
         def seal(key: bytes | None, value: bytes) -> bytes:
@@ -95,7 +113,7 @@ class WritingKey:
             self.records = number + 1
             blocks[thread] += (len(value) + 15 >> 4) + 1
             nonce = salt + number.to_bytes(8, "big")
-            bound = envelope + b"\0" if key is None else b"".join((envelope, b"\1", key))
+            bound = begin + b"\0" if key is None else b"".join((begin, b"\1", key))
             return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
 
         return seal

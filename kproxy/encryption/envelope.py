@@ -8,7 +8,8 @@ from kproxy.protocol.records.compression import Codec
 
 MARKER = b"\xc3KPE"
 VERSION = 1
-VALUE = 0  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
+VALUE, HEADER = 0, 2  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
+PARTS = {VALUE: "a value", HEADER: "the value of a header"}
 CODECS = (Codec.NONE, Codec.ZSTD)
 SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
 NONCE, TAG = 12, 16
@@ -26,6 +27,7 @@ class Envelope(NamedTuple):
     topic: str
     wrapped: bytes
     codec: int = Codec.NONE  # of the bytes that are encrypted
+    part: int = VALUE
 
     def encoded(self) -> bytes:
         """Return its bytes. Raises ValueError if a part of it is too long."""
@@ -37,7 +39,7 @@ class Envelope(NamedTuple):
         names = b"".join((bytes((len(key_name),)), key_name, bytes((len(topic),)), topic))
         rest = b"".join((names, len(self.wrapped).to_bytes(2, "big"), self.wrapped))
         return b"".join(
-            (MARKER, bytes((VERSION, self.codec << 4 | VALUE)), (FIXED + len(rest)).to_bytes(2, "big"), rest)
+            (MARKER, bytes((VERSION, self.codec << 4 | self.part)), (FIXED + len(rest)).to_bytes(2, "big"), rest)
         )
 
 
@@ -51,7 +53,12 @@ def split(data: bytes) -> bytes | None:
     return data[:size]
 
 
-def has_lost_marker(data: bytes) -> bool:
+def place_of(header: bytes | None) -> bytes:
+    """Return what the associated data of a header has of its name; nothing for a value."""
+    return b"" if header is None else len(header).to_bytes(4, "big") + header
+
+
+def has_lost_marker(data: bytes, part: int = VALUE) -> bool:
     """Return whether a field that begins with another marker is an envelope in all else: it has names and fitting sizes."""
     if data[4:5] != b"\1":  # VERSION: most plain fields end here
         return False
@@ -59,19 +66,19 @@ def has_lost_marker(data: bytes) -> bool:
     if not FIXED < size <= len(data) - NONCE - TAG:
         return False
     try:
-        envelope = read_envelope(data[:size])
+        envelope = read_envelope(data[:size], part)
     except (Damaged, IndexError):
         return False
     return bool(envelope.key_name and envelope.topic and envelope.wrapped)
 
 
-def read_envelope(encoded: bytes) -> Envelope:
-    """Return what an envelope says. Raises Damaged."""
+def read_envelope(encoded: bytes, part: int = VALUE) -> Envelope:
+    """Return what the envelope of a value says, or that of another part. Raises Damaged."""
     if encoded[4] != VERSION:
         raise Damaged(f"its format has version {encoded[4]}, and only version {VERSION} is known")
-    codec, part = divmod(encoded[5], 16)
-    if part != VALUE:
-        raise Damaged(f"it is part {part} of a record, where a value (part {VALUE}) was expected")
+    codec, found = divmod(encoded[5], 16)
+    if found != part:
+        raise Damaged(f"it is part {found} of a record, where {PARTS[part]} (part {part}) was expected")
     if codec not in CODECS:
         raise Damaged(f"it is compressed by codec {codec}, and only zstd ({Codec.ZSTD}) is known")
     key_name, at = _sized(encoded, FIXED, 1)
@@ -80,7 +87,7 @@ def read_envelope(encoded: bytes) -> Envelope:
     if at != len(encoded):
         raise Damaged("its envelope is longer than what is in it")
     try:
-        return Envelope(key_name.decode(), topic.decode(), wrapped, codec)
+        return Envelope(key_name.decode(), topic.decode(), wrapped, codec, part)
     except UnicodeDecodeError:
         raise Damaged("the name of its key or topic is no UTF-8") from None
 

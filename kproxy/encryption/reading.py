@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproxy.encryption.envelope import MARKER, Damaged, Envelope, has_lost_marker, read_envelope, split
+from kproxy.encryption.envelope import HEADER, MARKER, VALUE, Damaged, Envelope, has_lost_marker, read_envelope, split
 from kproxy.encryption.services.contract import KeyRefused, KeyService, KeyServiceAway, KeyServiceError
 
 if TYPE_CHECKING:
@@ -44,18 +44,19 @@ class RecordKeys:
         self._known: dict[tuple[str, bytes], tuple[AESGCM | KeyServiceError, float]] = {}  # and until when it is known
         self._reader: ValueReader | None = None
 
-    def decrypt(self, key: bytes | None, value: bytes) -> Decrypted | None:
-        """Return what became of a value with the record key *key*; None for a plain value."""
-        if not value.startswith(MARKER) and not has_lost_marker(value):
+    def decrypt(self, key: bytes | None, value: bytes, header: bytes | None = None) -> Decrypted | None:
+        """Return what became of the value of a record, or of its header *header*; None for a plain one. *key*: the record's."""
+        part = VALUE if header is None else HEADER
+        if not value.startswith(MARKER) and not has_lost_marker(value, part):
             return None
         from kproxy.encryption.batches import CannotDecrypt, ValueReader  # noqa: PLC0415 - few captures have any
 
         self._reader = self._reader or ValueReader(self, None)
         self._reader.begin()
         try:
-            return Decrypted(self._reader.read(key, value), _key_name(value), None)
+            return Decrypted(self._reader.read(key, value, header), _key_name(value, part), None)
         except CannotDecrypt as error:
-            return Decrypted(None, _key_name(value), str(error))
+            return Decrypted(None, _key_name(value, part), str(error))
 
     def for_reading(self, envelope: Envelope) -> "AESGCM":
         """Return the cipher with the data key of a record. Raises KeyServiceError."""
@@ -84,9 +85,9 @@ class RecordKeys:
             return KeyServiceAway(f"the key service failed ({type(error).__name__})")
 
 
-def _key_name(value: bytes) -> str | None:
+def _key_name(value: bytes, part: int) -> str | None:
     try:
         encoded = split(value)
-        return None if encoded is None else read_envelope(encoded).key_name
+        return None if encoded is None else read_envelope(encoded, part).key_name
     except Damaged:
         return None

@@ -174,7 +174,10 @@ def _fields_of(record: Record, topic: str | None, partition: int, viewers: Viewe
         "timestamp": record.timestamp,
         "key": datum(viewers.view(record.key, Content(topic, "key", record.headers))),
         "value": datum(viewers.view(record.value, Content(topic, "value", record.headers, record.key))),
-        "headers": {key: datum(viewers.view(value, Content(topic, key))) for key, value in named},
+        "headers": {
+            name: datum(viewers.view(value, Content(topic, name, key=record.key, is_header=True)))
+            for name, value in named
+        },
     }
 
 

@@ -1,4 +1,4 @@
-"""Encrypt: brokers get and keep encrypted values; consumers that fetch through kproxy get plain ones.
+"""Encrypt: brokers get and keep encrypted values, and headers by choice; consumers that fetch through kproxy get plain ones.
 
 The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
 topics by their ids). A partition whose topic no rule names is not looked into.
@@ -9,7 +9,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -87,6 +87,13 @@ class EncryptRule(Options, frozen=True):
         text(
             "Other keys, by name or pattern, whose records are read as well: those that the rule named before. The key of the "
             "rule is one of them, also with the names in written_to. Records of no other key are opened."
+        ),
+    ] = ()
+    headers: Annotated[
+        tuple[str, ...],
+        text(
+            'Headers whose values are encrypted as well, by name or pattern ("customer-*"); other headers, and the names of all, '
+            "stay plain. Encrypted ones are decrypted whether they are named here or not."
         ),
     ] = ()
     compress: Annotated[
@@ -170,10 +177,10 @@ class Encrypt(Filter):
     """Encrypt record values on their way to brokers, and decrypt them on their way to consumers.
 
     Values of topics with a rule are encrypted with AES-256-GCM; each record carries its data key, wrapped by the key that the
-    rule names. Keys and headers of records stay plain. Null values (tombstones), control records, offsets, timestamps and
-    producer ids stay as they are, so compaction, transactions and idempotent producers work on. Plain and encrypted
-    records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the wrapped
-    data key: message.max.bytes of the broker has to leave room for that.
+    rule names. Keys of records stay plain, and headers that the rule does not name. Null values (tombstones), control records,
+    offsets, timestamps and producer ids stay as they are, so compaction, transactions and idempotent producers work on. Plain
+    and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
+    wrapped data key, and by as much for each encrypted header: message.max.bytes of the broker has to leave room for that.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
     service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. A producer that waits for no
@@ -412,7 +419,8 @@ class Encrypt(Filter):
         """Return what decrypts the values of a topic."""
         topics = {topic, *rule.written_to}
         key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
-        return ValueReader(self._keys, topics, key_names, accepts_plain=rule.plain == "pass")
+        accepts_plain = rule.plain == "pass"
+        return ValueReader(self._keys, topics, key_names, accepts_plain=accepts_plain, headers=_named_headers(rule))
 
     def _key_name(self, rule: EncryptRule, topic: str) -> str:
         return rule.key.format(topic=topic, cluster=self.runtime.cluster)
@@ -507,15 +515,23 @@ def _without_records(message: Any) -> Replace:
     return Replace(message)
 
 
+def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
+    """Return whether a rule names a header; None if it names none."""
+    if not rule.headers:
+        return None
+    return lambda name: any(fnmatchcase(name.decode("utf-8", "surrogateescape"), one) for one in rule.headers)
+
+
 def _encrypt(job: Job) -> None:
     """Encrypt the records of a partition."""
     if job.key is None:
         return
     batches = read_batches(job.partition.records)
+    packs, headers = job.rule.compress is not None, _named_headers(job.rule)
     encrypted = []
     for batch in batches:
         try:
-            made = encrypt_batch(batch, job.key, packs=job.rule.compress is not None)
+            made = encrypt_batch(batch, job.key, packs=packs, headers=headers)
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
             return

@@ -162,7 +162,10 @@ class Tabled(Store):
                     "timestamp": timestamp,
                     "key": viewers.view(key, Content(topic, "key", named)),
                     "value": viewers.view(value, Content(topic, "value", named, key)),
-                    "headers": [{"key": name, "value": viewers.view(one, Content(topic, name))} for name, one in named],
+                    "headers": [
+                        {"key": name, "value": viewers.view(one, Content(topic, name, key=key, is_header=True))}
+                        for name, one in named
+                    ],
                 }
             )
         return [

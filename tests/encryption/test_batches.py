@@ -218,3 +218,96 @@ def test_a_changed_marker_is_no_plain_value(codec: Codec) -> None:
     plain = [b"\0\0\0\1\1\0" + bytes(60), b"\0\0\0\1\1\0\0\x0e\1k\1t\0\0" + bytes(28), b"\6orders", whole[4:]]
     read, reports = opened(field([Record(offset=at, value=value) for at, value in enumerate(plain)]), reading(service))
     assert ([record.value for record in read.records], reports) == (plain, [])
+
+
+HEADERS = [("secret", b"a canary"), ("trace", b"00-1"), ("secret", None), ("secret", b""), ("s\udcff", b"x" * 300)]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_the_headers_that_are_named_are_encrypted_and_read(codec: Codec) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    before = [Record(offset=at, timestamp=at, key=KEYS[at], value=VALUES[at], headers=HEADERS[at:]) for at in range(4)]
+    (batch,) = read_batches(field(before, codec=codec, producer_id=7))
+    key = WritingKey("kek", "orders", made)
+    stored = encrypt_batch(batch, key, headers=lambda name: name.startswith(b"s"))
+    assert stored is not None
+    written = read_records(stored)[0].records
+    assert b"canary" not in b"".join(value or b"" for record in written for _, value in record.headers)
+    for record, plain in zip(written, before, strict=True):
+        assert [name for name, _ in record.headers] == [name for name, _ in plain.headers]
+        opened_here = [
+            value
+            if value is None or name == "trace"
+            else decrypted(value, made.plain, record.key, name.encode(errors="surrogateescape"))
+            for name, value in record.headers
+        ]
+        assert opened_here == [value for _, value in plain.headers]
+    read, reports = opened(stored, reading(service))  # whatever its rule names now
+    assert ([(r.offset, r.value, r.headers) for r in read.records], reports) == (
+        [(r.offset, r.value, r.headers) for r in before],
+        [],
+    )
+    for record in written:
+        record.headers = [
+            (
+                "secret",
+                encrypted(
+                    b"by hand", made, key=record.key, header=b"secret", name="kek", topic="orders", nonce=bytes(12)
+                ),
+            )
+        ]
+    read, _ = opened(field(written, codec=codec), reading(service))
+    assert {value for record in read.records for _, value in record.headers} == {b"by hand"}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_every_bit_of_a_header_that_is_flipped_is_an_error(codec: Codec) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: Any = {"name": "kek", "topic": "orders", "nonce": bytes(12)}
+    whole = encrypted(b"canary", made, key=b"k", header=b"h", **about)
+    value = encrypted(b"canary", made, key=b"k", **about)
+
+    def stored(*headers: tuple[str, bytes], key: bytes = b"k") -> bytes:
+        good = Record(offset=4, timestamp=1, key=b"k", value=value, headers=[("h", whole)])
+        return field([good, Record(offset=5, timestamp=1, key=key, headers=headers)], codec=codec)
+
+    def flipped(bit: int) -> bytes:
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        return bytes(changed)
+
+    assert opened(stored(("h", whole)), reading(service))[0].records[1].headers == [("h", b"canary")]
+    # one changed bit, a shorter value, another name, another record key, a value as a header
+    others = [stored(("h", flipped(bit))) for bit in range(8 * len(whole))]
+    others += [stored(("h", whole[:size])) for size in range(4, len(whole))]
+    others += [stored(("g", whole)), stored(("h", whole), key=b"K"), stored(("h", value))]
+    for data in others:
+        with pytest.raises(CannotDecrypt) as error:
+            opened(data, reading(service))
+        assert error.value.offset == 5
+        assert "canary" not in str(error.value)
+    moved = Record(offset=5, timestamp=1, key=b"k", value=whole)
+    with pytest.raises(CannotDecrypt, match="where a value"):
+        opened(field([moved], codec=codec), reading(service))
+
+
+def test_a_policy_says_what_becomes_of_headers() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: Any = {"key": None, "name": "kek", "topic": "orders", "nonce": bytes(12)}
+    whole, good = encrypted(b"h", made, header=b"h", **about), encrypted(b"v", made, **about)
+    lists = [[("h", whole)], [("h", whole[:-1])], [("h", b"plain")], [("g", b"plain")]]
+    records = [Record(offset=at, timestamp=0, value=good, headers=each) for at, each in enumerate(lists)]
+    data = field(records)
+    read, reports = opened(data, reading(service), unreadable="pass")
+    assert [(r.value, r.headers) for r in read.records] == [
+        (b"v", [("h", b"h")]),
+        *((b"v", each) for each in lists[1:]),
+    ]
+    assert reports == [("damaged", 1, "pass")]
+    strict = reading(service, accepts_plain=False, headers=lambda name: name == b"h")
+    read, reports = opened(data, strict, plain="skip", unreadable="skip")
+    assert [r.offset for r in read.records] == [0, 3]
+    assert reports == [("damaged", 1, "skip"), ("plain", 2, "skip")]

@@ -35,7 +35,12 @@ def field(service: GivenKeys) -> bytes:
     about = {"name": "kek", "topic": "orders", "nonce": bytes(12)}
     whole = encrypted(b'{"total":7}', made, key=b"k", **about)  # type: ignore[arg-type]
     values = [whole, whole[:-1] + b"\0\0", b'{"plain":1}', None]
-    records = [Record(offset=at, timestamp=0, key=b"k", value=value) for at, value in enumerate(values)]
+    header = encrypted(b'{"id":8}', made, key=b"k", header=b"h", **about)  # type: ignore[arg-type]
+    headers = [("t", b"plain"), ("h", header)]
+    records = [
+        Record(offset=at, timestamp=0, key=b"k", value=value, headers=headers[: at + 1])
+        for at, value in enumerate(values)
+    ]
     return write_batches([RecordBatch(records)])
 
 
@@ -50,7 +55,12 @@ def test_lines_have_the_plain_value_for_those_who_have_the_key(service: GivenKey
     assert shown[1]["encrypted"]["problem"].startswith("the encrypted value, written with the key 'kek'")
     assert shown[2:] == [{"json": {"plain": 1}, "size": 11}, None]
     assert service.calls[1:] == [("unwrap", "kek")]
+    assert _headers_shown(data, viewers(True)) == [
+        ("t", {"text": "plain", "size": 5}),
+        ("h", {"json": {"id": 8}, "size": 8, "encrypted": {"key": "kek"}}),
+    ]
     without = _shown(data, viewers(False))
+    assert _headers_shown(data, viewers(False))[1][1]["encrypted"] == {"key": "kek", "problem": NO_SERVICE}
     assert without[0] == {"encrypted": {"key": "kek", "problem": NO_SERVICE}, "size": without[0]["size"]}
     assert without[2:] == shown[2:]
     service.error = KeyDestroyed("version 1 is gone")
@@ -70,7 +80,10 @@ def test_tables_have_the_plain_value_for_those_who_have_the_key(service: GivenKe
         {"plain": 1},
         None,
     ]
+    assert rows[0]["headers"] == [{"key": b"t", "value": b"plain"}]
+    assert [row["headers"][1] for row in rows[1:]] == [{"key": b"h", "value": b'{"id":8}'}] * 3
     without = _rows(data, viewers(False))
+    assert without[1]["headers"][1]["value"].startswith(b"\xc3KPE")
     assert [row["value"] for row in without] == stored
     assert [row["value_problem"] for row in without] == [NO_SERVICE, NO_SERVICE, None, None]
 
@@ -95,10 +108,19 @@ def read_objects(data: bytes) -> list[Record]:
 
 
 def _shown(data: bytes, viewers: Any) -> list[Any]:
+    return [record["value"] for record in _opened(data, viewers)]
+
+
+def _headers_shown(data: bytes, viewers: Any) -> list[tuple[str, Any]]:
+    """The headers of the second record."""
+    return [(header["key"], header["value"]) for header in _opened(data, viewers)[1]["headers"]]
+
+
+def _opened(data: bytes, viewers: Any) -> list[Any]:
     import msgspec  # noqa: PLC0415
 
-    opened = msgspec.json.decode(msgspec.json.encode(open_records(data, "orders", 0, viewers=viewers)))
-    return [record["value"] for record in opened["records"]]
+    shown: Any = msgspec.json.decode(msgspec.json.encode(open_records(data, "orders", 0, viewers=viewers)))
+    return list(shown["records"])
 
 
 def _rows(data: bytes, viewers: Any) -> list[dict[str, Any]]:

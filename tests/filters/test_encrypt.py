@@ -113,6 +113,25 @@ def test_the_broker_gets_encrypted_values_and_consumers_get_plain_ones(monkeypat
     assert bench.counted() == {}
 
 
+def test_headers_are_encrypted_where_a_rule_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, rules=[{**RULES[0], "headers": ["card-*"], "plain": "fail"}])
+    headers = [("card-number", b"a canary"), ("trace", b"00-1"), ("card-holder", None)]
+    outcome = bench.produce("orders", records=write_batches([RecordBatch([Record(value=b"v", headers=headers)])]))
+    assert isinstance(outcome, Send)
+    written = records_in(outcome.frame)
+    assert b"canary" not in written and b"00-1" in written
+    for rule in (RULES[0], {**RULES[0], "headers": ["other"]}):
+        reader = Bench(monkeypatch, rules=[rule])
+        reader.service.plain.update(bench.service.plain)
+        ((batch),) = read_records(reader.fetch(written).records)
+        assert batch.records[0].headers == headers
+    (batch,) = read_records(written)
+    batch.records[0].headers = headers
+    assert (
+        bench.fetch(write_batches([batch])).error_code == ErrorCode.CORRUPT_MESSAGE
+    )  # the value is encrypted, the header not
+
+
 def test_topics_that_no_rule_names_leave_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     outcome = bench.produce("bills")

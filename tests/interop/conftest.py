@@ -95,4 +95,7 @@ def encrypting(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "keys.yaml").write_text(str(settings))  # YAML reads it as a flow mapping
     made = [sys.executable, "-m", "kproxy", "keys", str(tmp_path / "keys.yaml"), "--make", "kek"]
     subprocess.run(made, check=True, capture_output=True, timeout=60)
-    return {"use": "encrypt", "with": {"keys": settings, "rules": [{"topics": ["*"], "key": "kek"}]}}
+    return {
+        "use": "encrypt",
+        "with": {"keys": settings, "rules": [{"topics": ["*"], "key": "kek", "headers": ["secret"]}]},
+    }

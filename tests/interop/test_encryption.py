@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.encryption.envelope import MARKER
@@ -71,7 +71,7 @@ def test_brokers_get_no_plain_value_and_consumers_each_value_once(
         assert sorted(client.consume(entrance, topic, COUNT)) == sorted(values(COUNT))
 
 
-def test_a_transaction_and_a_tombstone_pass_and_the_disk_has_no_canary(
+def test_a_transaction_a_tombstone_and_a_header_pass_and_the_disk_has_no_canary(
     behind: Behind, encrypting: dict[str, Any], topic_name: str
 ) -> None:
     entrance = behind(encrypting)
@@ -80,7 +80,7 @@ def test_a_transaction_and_a_tombstone_pass_and_the_disk_has_no_canary(
     producer.init_transactions(30)
     for value in (CANARY, None):
         producer.begin_transaction()
-        producer.produce(topic_name, value, key=b"k")
+        producer.produce(topic_name, value, key=b"k", headers=[("secret", CANARY), ("trace", b"00-1")])
         producer.commit_transaction(30)
     producer.begin_transaction()
     producer.produce(topic_name, b"never committed", key=b"k")
@@ -94,6 +94,11 @@ def test_a_transaction_and_a_tombstone_pass_and_the_disk_has_no_canary(
     assert not any(CANARY in data for data in files)
     through = {"bootstrap.servers": entrance.bootstrap, "isolation.level": "read_committed"}
     assert [value for *_, value in consumed(behind.broker, topic_name, **through)] == [CANARY, None]
+    consumer = Consumer({**through, "group.id": topic_name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic_name])
+    record = consumer.poll(60)
+    assert record is not None and record.headers() == [("secret", CANARY), ("trace", b"00-1")]
+    consumer.close()
 
 
 def test_share_groups_get_plain_values(behind: Behind, encrypting: dict[str, Any], topic_name: str) -> None:

@@ -52,7 +52,7 @@ def parts_of(data: bytes) -> dict[str, Any]:
     (wrapped_size,) = struct.unpack_from(">H", data, at)
     wrapped = data[at + 2 : at + 2 + wrapped_size]
     codec, part = kind >> 4, kind & 15
-    assert (marker, version, part, size) == (b"\xc3KPE", 1, 0, at + 2 + wrapped_size)
+    assert (marker, version, size) == (b"\xc3KPE", 1, at + 2 + wrapped_size)
     assert codec in (0, 4)
     nonce, text, tag = data[size : size + 12], data[size + 12 : -16], data[-16:]
     return {"envelope": data[:size], "key": names[0], "topic": names[1], "wrapped": wrapped} | {
@@ -60,27 +60,43 @@ def parts_of(data: bytes) -> dict[str, Any]:
         "text": text,
         "tag": tag,
         "codec": codec,
+        "part": part,
     }
 
 
-def decrypted(data: bytes, data_key: bytes, key: bytes | None) -> bytes:
-    """The plain value. Raises InvalidTag."""
+def bound(envelope: bytes, key: bytes | None, header: bytes | None) -> bytes:
+    """The associated data."""
+    named = b"" if header is None else struct.pack(">I", len(header)) + header
+    return envelope + named + (b"\0" if key is None else b"\1" + key)
+
+
+def decrypted(data: bytes, data_key: bytes, key: bytes | None, header: bytes | None = None) -> bytes:
+    """The plain value, of a record or of its header. Raises InvalidTag."""
     parts = parts_of(data)
+    assert parts["part"] == (0 if header is None else 2)
     cipher = Cipher(AES(data_key), GCM(parts["nonce"], parts["tag"])).decryptor()
-    cipher.authenticate_additional_data(parts["envelope"] + (b"\0" if key is None else b"\1" + key))
+    cipher.authenticate_additional_data(bound(parts["envelope"], key, header))
     plain = cipher.update(parts["text"]) + cipher.finalize()
     return zstandard.decompress(plain) if parts["codec"] else plain
 
 
 def encrypted(
-    value: bytes, data_key: DataKey, *, key: bytes | None, name: str, topic: str, nonce: bytes, codec: int = 0
+    value: bytes,
+    data_key: DataKey,
+    *,
+    key: bytes | None,
+    name: str,
+    topic: str,
+    nonce: bytes,
+    codec: int = 0,
+    header: bytes | None = None,
 ) -> bytes:
-    """An encrypted value; *value*: as *codec* left it."""
+    """An encrypted value, of a record or of its header; *value*: as *codec* left it."""
     rest = bytes([len(name)]) + name.encode() + bytes([len(topic)]) + topic.encode()
     rest += struct.pack(">H", len(data_key.wrapped)) + data_key.wrapped
-    envelope = struct.pack(">4sBBH", b"\xc3KPE", 1, codec << 4, 8 + len(rest)) + rest
+    envelope = struct.pack(">4sBBH", b"\xc3KPE", 1, codec << 4 | (0 if header is None else 2), 8 + len(rest)) + rest
     cipher = Cipher(AES(data_key.plain), GCM(nonce)).encryptor()
-    cipher.authenticate_additional_data(envelope + (b"\0" if key is None else b"\1" + key))
+    cipher.authenticate_additional_data(bound(envelope, key, header))
     return envelope + nonce + cipher.update(value) + cipher.finalize() + cipher.tag
 
 

@@ -55,6 +55,7 @@ def record_columns(
     headers = _headers(records["headers"], schema.field("headers").type)
     if viewers is not None:
         values = _decrypted(keys, values, rows_beginning(_views(records["value"]), ENCRYPTED[:1]), viewers)
+        headers = _decrypted_headers(keys, headers, viewers)
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
     offsets = records["offset"] if field.topic == JOURNAL_TOPIC and field.direction != "produce" else None
     for part, data in (("key", keys), ("value", values)):
@@ -88,11 +89,33 @@ def _decrypted(keys: "pyarrow.Array", values: "pyarrow.Array", rows: list[int], 
 
     plain = None
     for row in rows:
-        decrypted = viewers.decrypt(keys[row].as_py(), values[row].as_py())
+        decrypted = viewers.decrypt(keys[row].as_py(), values[row].as_py(), None)
         if decrypted is not None and decrypted.value is not None:
             plain = plain or values.to_pylist()
             plain[row] = decrypted.value
     return values if plain is None else pa.array(plain, pa.binary())
+
+
+def _decrypted_headers(keys: "pyarrow.Array", headers: "pyarrow.Array", viewers: "Viewers") -> "pyarrow.Array":
+    """Return the headers of records, those decrypted that are encrypted and whose keys a key service has."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    names, values = headers.flatten().flatten()
+    rows = pc.indices_nonzero(pc.fill_null(pc.starts_with(values, ENCRYPTED), False)).to_pylist()
+    if not rows:
+        return headers
+    plain, parents = None, headers.value_parent_indices()
+    for row in rows:
+        key = keys[parents[row].as_py()].as_py()
+        decrypted = viewers.decrypt(key, values[row].as_py(), names[row].as_py())
+        if decrypted is not None and decrypted.value is not None:
+            plain = plain or values.to_pylist()
+            plain[row] = decrypted.value
+    if plain is None:
+        return headers
+    pairs = pa.StructArray.from_arrays([names, pa.array(plain, pa.binary())], fields=list(headers.type.value_type))
+    return pa.ListArray.from_arrays(headers.offsets, pairs, type=headers.type)
 
 
 Described = tuple[str | None, str | None, str | None, int | None, bool | None, str | None]

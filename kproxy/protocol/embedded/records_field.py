@@ -142,7 +142,10 @@ def _control(record: Record) -> dict[str, Any]:
 def _viewed(record: Record, offset: int | None, topic: str | None, viewers: Viewers) -> dict[str, Any]:
     """Return key, value and headers of an ordinary record, as the viewers show them."""
     headers = [
-        {"key": _readable(name), "value": _raw(viewers.view(value, Content(topic, name)))}
+        {
+            "key": _readable(name),
+            "value": _raw(viewers.view(value, Content(topic, name, key=record.key, is_header=True))),
+        }
         for name, value in record.headers
     ]
     return {

@@ -39,8 +39,9 @@ class Content:
     headers: Sequence[
         tuple[str, bytes | None]
     ] = ()  # of the record, for its key and value: serializers name schemas there
-    key: bytes | None = None  # of the record, for its value: encrypted values are bound to it
+    key: bytes | None = None  # of the record, for its value and headers: encrypted ones are bound to it
     offset: int | None = None  # in the partition; None where it is not known, as in a Produce request
+    is_header: bool = False
 
 
 class Viewer(Protocol):
@@ -63,7 +64,8 @@ class Decrypted(Protocol):
     def problem(self) -> str | None: ...
 
 
-Decrypt = Callable[[bytes | None, bytes], Decrypted | None]  # record key, value -> None for a plain value
+# Record key, value, and the name of its header, if it is one's -> None for a plain value
+Decrypt = Callable[[bytes | None, bytes, bytes | None], Decrypted | None]
 
 
 class JsonViewer:
@@ -115,7 +117,7 @@ class Viewers:
 
     def __init__(self) -> None:
         self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
-        self.decrypt: Decrypt = lambda key, value: None
+        self.decrypt: Decrypt = lambda key, value, header: None
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
         self._counts: dict[str, int] = {}
 
@@ -131,7 +133,10 @@ class Viewers:
         """
         if data is None:
             return None
-        decrypted = self.decrypt(content.key, data) if content.part == "value" else None
+        decrypted = None
+        if content.part == "value" or content.is_header:
+            header = content.part.encode("utf-8", "surrogateescape") if content.is_header else None
+            decrypted = self.decrypt(content.key, data, header)
         if decrypted is not None:
             about = {"key": decrypted.key_name}
             if decrypted.value is None:

@@ -17,7 +17,7 @@ from kproxy.errors import EncodeError, Malformed
 from kproxy.protocol.records.batches import Batch, OpenBatch
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
-from kproxy.protocol.records.in_place import Editor, replace_fields
+from kproxy.protocol.records.in_place import Editor, HeaderEditor, replace_fields
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
 from kproxy.protocol.records.reading import open_batches, read_batches
@@ -238,9 +238,10 @@ def change_fields(
     keys: Editor | None = None,
     limits: Limits = DEFAULT_LIMITS,
     *,
+    headers: HeaderEditor | None = None,
     zstd_level: int = 3,
 ) -> bytes | None:
-    """Return a batch of any magic after its values and keys were edited; its own bytes if none was changed.
+    """Return a batch of any magic after its values, keys and headers were edited; its own bytes if none was changed.
 
     None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
     """
@@ -254,7 +255,7 @@ def change_fields(
     if opened.skipped is not None:
         raise TooLarge(opened.skipped)
     try:
-        changed = replace_fields(opened, values, keys)
+        changed = replace_fields(opened, values, keys, headers)
     except Malformed:
         return None
     if changed is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.protocol.records.batches cimport OpenBatch
 from kproxy.protocol.records.shape cimport (
@@ -106,22 +106,103 @@ cdef class ValueEditor(Editor):
             return 1
 
 
+cdef class HeaderEditor:
+    """Changes the values of headers by a function, which gets the record's key (or None), the header's name and its value.
+
+    Args:
+        change: it returns the same object where the value stays; what it raises, the edit raises.
+        marker: 5 bytes; it is only called for values that begin with the first four of them, or have the fifth there. None: for
+            each that is not null.
+    """
+
+    cdef object change
+    cdef uint8_t[5] marker
+    cdef bint is_marked
+
+    def __init__(self, change: Callable[[bytes | None, bytes, bytes], bytes], bytes marker=None):
+        self.change = change
+        self.is_marked = marker is not None
+        if marker is not None:
+            if len(marker) != sizeof(self.marker):
+                raise ValueError("a marker has 5 bytes")
+            memcpy(self.marker, PyBytes_AS_STRING(marker), sizeof(self.marker))
+
+    cdef bint wants(self, const HeaderShape *header) noexcept nogil:
+        """Return whether the function is called for the header."""
+        if header.value_size < 0 or not self.is_marked:
+            return header.value_size >= 0
+        return header.value_size >= 4 and (
+            memcmp(header.value, self.marker, 4) == 0 or (header.value_size > 4 and header.value[4] == self.marker[4])
+        )
+
+    cdef int edit_headers(self, const RecordShape *record, Buffer *out) except -1 nogil:
+        """Write the count and all headers to *out* and return 1; return 0 if they stay."""
+        cdef Cursor c
+        cdef HeaderShape header
+        cdef bint is_changed = False
+        cdef int32_t _
+        begin_headers(&c, record)
+        for _ in range(record.header_count):
+            if read_header(&c, &header) < 0:
+                break  # the walker has read them
+            if self.wants(&header):
+                is_changed = True
+                break
+        if not is_changed:
+            return 0
+        with gil:
+            return self.call(record, out)
+
+    cdef int call(self, const RecordShape *record, Buffer *out) except -1:
+        cdef Cursor c
+        cdef HeaderShape header
+        cdef bint is_changed = False
+        cdef bytes changed
+        cdef int32_t _
+        key = None
+        if record.key_size >= 0:
+            key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
+        begin_headers(&c, record)
+        put_uvarint(out, <uint32_t>record.header_count << 1)
+        for _ in range(record.header_count):
+            if read_header(&c, &header) < 0:
+                break
+            put_uvarint(out, <uint32_t>header.key_size << 1)
+            put(out, header.key, header.key_size)
+            if self.wants(&header):
+                given = PyBytes_FromStringAndSize(<const char *>header.value, header.value_size)
+                changed = self.change(key, PyBytes_FromStringAndSize(<const char *>header.key, header.key_size), given)
+                is_changed |= changed is not given
+                put_uvarint(out, <uint32_t>PyBytes_GET_SIZE(changed) << 1)
+                put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
+            elif header.value_size < 0:
+                put_uvarint(out, 1)  # -1: null
+            else:
+                put_uvarint(out, <uint32_t>header.value_size << 1)
+                put(out, header.value, header.value_size)
+        return is_changed
+
+
 cdef struct Edits:
     Buffer out  # the records so far
     Buffer key  # the changed key of the current record
     Buffer value
+    Buffer headers  # all of them, and their count
     const uint8_t *copied  # end of the bytes that are in *out*
     const uint8_t *record  # beginning of the current record: its size
     const uint8_t *body  # behind the size: the record's attributes
     const uint8_t *kept_until  # beginning of the first replaced field
     const uint8_t *rest  # end of the last replaced field
+    const uint8_t *kept_rest  # end of the bytes behind it that are kept: of the record, or of its value if headers are replaced
 
 
-def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Editor keys=None) -> bytes | None:
-    """Return the decompressed records of a batch of magic 2 after editing values and keys; None if nothing changed.
+def replace_fields(
+    OpenBatch opened not None, Editor values: Editor | None, Editor keys=None, HeaderEditor headers=None,
+) -> bytes | None:
+    """Return the decompressed records of a batch of magic 2 after editing them; None if nothing changed.
 
-    All other bytes of a record stay the same: headers, deltas, attributes, and varints longer than necessary. Null keys and
-    values are not edited. Raises Malformed if the records cannot be read to their end.
+    All other bytes of a record stay the same: deltas, attributes, and varints longer than necessary. Null keys and values are not
+    edited. Raises Malformed if the records cannot be read to their end.
     """
     cdef Edits edits
     cdef Walker w = opened.walker
@@ -137,7 +218,7 @@ def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Edit
         raise Malformed(reason, position=opened.batch.position)
     try:
         with nogil:
-            status = edit_records(&edits, &w, values, keys)
+            status = edit_records(&edits, &w, values, keys, headers)
         if status < 0:
             raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
         if edits.out.size == 0:
@@ -148,9 +229,10 @@ def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Edit
         free(edits.out.data)
         free(edits.key.data)
         free(edits.value.data)
+        free(edits.headers.data)
 
 
-cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys) except -2 nogil:
+cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys, HeaderEditor headers) except -2 nogil:
     """Edit all records; return -1 if the walker has a fault."""
     cdef RecordShape shape
     cdef int status
@@ -160,23 +242,28 @@ cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys) excep
         status = next_record(w, &shape)
         if status <= 0:
             return status
-        if edit_record(edits, &shape, values, keys) < 0:
+        if edit_record(edits, &shape, values, keys, headers) < 0:
             return -2
 
 
-cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor keys) except -1 nogil:
+cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor keys, HeaderEditor headers) except -1 nogil:
     cdef bint has_key = False
     cdef bint has_value = False
+    cdef bint has_headers = False
     cdef Cursor c
     cdef int32_t number
     cdef int64_t delta
+    cdef const uint8_t *value_end = shape.value + max(shape.value_size, 0)
     if keys is not None and shape.key_size >= 0:
         edits.key.size = 0
         has_key = keys.edit(shape.key, shape.key_size, &edits.key)
     if values is not None and shape.value_size >= 0:
         edits.value.size = 0
         has_value = values.edit_value(shape, &edits.value)
-    if not has_key and not has_value:
+    if headers is not None and shape.header_count > 0:
+        edits.headers.size = 0
+        has_headers = headers.edit_headers(shape, &edits.headers)
+    if not has_key and not has_value and not has_headers:
         return 0
     memset(&c, 0, sizeof(Cursor))
     c.base = c.at = edits.record
@@ -190,19 +277,22 @@ cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor key
         read_varint(&c, &number)
         edits.kept_until = c.at
     if has_value:
-        edits.rest = shape.value + max(shape.value_size, 0)
-    put_record(edits, shape.end, has_key, has_value)
+        edits.rest = value_end
+    edits.kept_rest = value_end if has_headers else shape.end
+    put_record(edits, shape.end, has_key, has_value, has_headers)
     return 0
 
 
-cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_value) except -1 nogil:
+cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_value, bint has_headers) except -1 nogil:
     """Write the records that stay, and the edited one behind them."""
     cdef Buffer *out = &edits.out
-    cdef size_t size = (edits.kept_until - edits.body) + (end - edits.rest)
+    cdef size_t size = (edits.kept_until - edits.body) + (edits.kept_rest - edits.rest)
     if has_key:
         size += varint_size(edits.key.size) + edits.key.size
     if has_value:
         size += varint_size(edits.value.size) + edits.value.size
+    if has_headers:
+        size += edits.headers.size
     if size > LONGEST_FIELD:  # then neither of the two is too large, either
         with gil:
             raise Malformed("a record would be larger than 2 GiB")
@@ -215,7 +305,9 @@ cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_val
     if has_value:
         put_uvarint(out, <uint32_t>edits.value.size << 1)
         put(out, edits.value.data, edits.value.size)
-    put(out, edits.rest, end - edits.rest)
+    put(out, edits.rest, edits.kept_rest - edits.rest)
+    if has_headers:
+        put(out, edits.headers.data, edits.headers.size)
     edits.copied = end
     return 0
 
@@ -233,7 +325,7 @@ cdef inline size_t varint_size(size_t value) noexcept nogil:
 # Headers
 
 
-cdef void begin_headers(Cursor *c, const RecordShape *shape) noexcept:
+cdef void begin_headers(Cursor *c, const RecordShape *shape) noexcept nogil:
     """Point the cursor at the headers of a record; next_record has walked them, so read_header cannot fail."""
     memset(c, 0, sizeof(Cursor))
     c.at = c.base = shape.headers
