@@ -85,8 +85,8 @@ def parse_attributes(token: bytes) -> dict[str, str]:
 
 def parse_iterations(text: str) -> int:
     """Read the number of iterations. Raises WrongToken if it is not from 4,096 to 1,000,000."""
-    few = text.isdecimal() and text.isascii() and len(text) <= MOST_DIGITS
-    number = int(text) if few else 0
+    is_short = text.isdecimal() and text.isascii() and len(text) <= MOST_DIGITS
+    number = int(text) if is_short else 0
     if not LEAST_ITERATIONS <= number <= MOST_ITERATIONS:
         raise WrongToken(f"it does not ask for {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,} iterations")
     return number

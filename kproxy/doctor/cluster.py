@@ -106,7 +106,10 @@ async def _advertised(
             yield problem(subject, what, advice)
     fine = sum(broker.failure is None for broker in brokers)
     if fine and fine == len(first.brokers):
-        yield good(f"{cluster.name}: brokers", f"all {fine} are reached at the addresses that they advertise")
+        what = f"all {fine} are reached at the addresses that they advertise"
+        if fine == 1:
+            what = "the only one is reached at the address that it advertises"
+        yield good(f"{cluster.name}: brokers", what)
 
 
 def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> Iterator[Finding]:

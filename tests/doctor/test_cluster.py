@@ -31,7 +31,7 @@ async def test_a_cluster_that_is_right(tmp_path: Path) -> None:
     async with broker() as port:
         found = await findings(config_of(tmp_path, f"localhost:{port}"))
         assert problems(found) == []
-        assert any("are reached at the addresses that they advertise" in one.what for one in found)
+        assert any("the only one is reached at the address that it advertises" in one.what for one in found)
 
 
 @on_loop

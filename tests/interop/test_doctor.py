@@ -49,7 +49,7 @@ def test_the_right_way(single: Cluster, tmp_path: Path) -> None:
     assert problems(found) == []
     [clock] = [one for one in found if one.subject == "default: clock"]
     assert clock.state is State.GOOD  # broker and test have one clock
-    assert any("are reached" in one.what for one in found)
+    assert any("is reached" in one.what for one in found)
     assert problems(found_before(single, tmp_path, "TLS", cluster_broker_tls={"ca": single.authority.ca})) == []
     found = found_before(single, tmp_path, "SASL_TLS", cluster_broker_tls={"ca": single.authority.ca})
     assert problems(found) == []
@@ -73,7 +73,7 @@ def test_after_a_login_addresses_and_clock_are_looked_at(single: Cluster, tmp_pa
     assert problems(found) == []
     said = {one.subject: one for one in found}
     assert said["default: clock"].state is State.GOOD
-    assert "reached at the addresses that they advertise" in said["default: brokers"].what
+    assert "reached at the address that it advertises" in said["default: brokers"].what
     wrong = dataclasses.replace(login, password="another")
     [problem] = problems(found_before(single, tmp_path, "SASL_TLS", wrong, cluster_broker_tls=tls))
     assert problem.startswith(
