@@ -1,0 +1,127 @@
+"""Which topics are encrypted by which keys, who writes plain, what no longer opens: DuckDB and Spark say the same."""
+
+from pathlib import Path
+from struct import pack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kproxy.analyses import library
+from kproxy.analyses.duck import Database
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
+from kproxy.encryption.services.settings import KeySettings
+from kproxy.output.tables import TABLES
+from kproxy.protocol.records import Record, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from kproxy.schemas.settings import SchemaSources
+from kproxy.spark.ingest import ingest
+from kproxy.spark.report import SparkTables
+from kproxy.spark.rows import Options
+from kproxy.spark.source import register
+from tests.support.built_captures import Conversation, pcap
+from tests.support.encryption import encrypted
+from tests.support.frames import array, request, response, string
+from tests.support.tables import decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+ENCRYPTION = library.load()["encryption"]
+# topic, key and its version -> values written, writers, whether plain values came after encrypted ones, why some do not open
+Answer = dict[tuple[str, str | None, int | None], tuple[int, list[str], bool, str | None]]
+NO_SERVICE = "the value takes the key '{}': no key service was named (--keys FILE)"
+WITHOUT_KEYS: Answer = {
+    ("orders", "kek", 1): (2, ["shop"], False, NO_SERVICE.format("kek")),
+    ("orders", "kek", 2): (1, ["shop"], False, NO_SERVICE.format("kek")),
+    ("orders", "gone", 1): (1, ["mirror"], False, NO_SERVICE.format("gone")),
+    ("orders", None, None): (2, ["script", "shop"], True, None),
+}
+WITH_KEYS: Answer = {
+    ("orders", "kek", 1): (
+        1,
+        ["shop"],
+        False,
+        "the encrypted value, written with the key 'kek', or its record key was changed",
+    ),
+    ("orders", "gone", 1): (
+        1,
+        ["mirror"],
+        False,
+        "the value takes the key 'gone': version 1 of the key gone has been destroyed",
+    ),
+    ("orders", None, None): (4, ["script", "shop"], False, None),
+}
+
+
+def written(folder: Path) -> KeySettings:
+    """Make a capture of producers, and a key set of which a key was rotated and another destroyed."""
+    (folder / "seal").write_bytes(bytes(range(32)))
+    settings = {"path": str(folder / "keys"), "key_file": str(folder / "seal")}
+    keys = KeySet(KeySetOptions(**settings))
+    keys.make("kek")
+    keys.make("gone")
+    first, gone = keys.new_data_key("kek"), keys.new_data_key("gone")
+    keys.rotate("kek")
+    keys.destroy("gone")
+    about: dict[str, Any] = {"key": b"k", "topic": "orders", "nonce": bytes(12)}
+    opens = encrypted(b'{"total":1}', first, name="kek", **about)
+    values = [
+        ("shop", b"before"),
+        ("shop", opens),
+        ("shop", opens[:-1] + b"\0\0"),
+        ("shop", encrypted(b'{"total":2}', keys.new_data_key("kek"), name="kek", **about)),
+        ("mirror", encrypted(b"lost", gone, name="gone", **about)),
+        ("script", b"after"),
+    ]
+    header = encrypted(b"inside", first, name="kek", header=b"secret", **about)
+    conversation = Conversation().handshake()
+    for number, (client, value) in enumerate(values):
+        data = write_batches([RecordBatch([Record(key=b"k", value=value, headers=[("secret", header)])])])
+        partition = pack(">ii", 0, len(data)) + data
+        body = string(None) + pack(">hi", -1, 30_000) + array(string("orders") + array(partition))
+        conversation.send(0, request(0, 7, number, body, client_id=client))
+        answer = array(string("orders") + array(pack(">ihqqq", 0, 0, number, -1, 0))) + pack(">i", 0)
+        conversation.send(1, response(number, answer))
+    (folder / "shop.pcap").write_bytes(pcap(conversation.finish().packets))
+    return KeySettings(use="file", with_=settings)
+
+
+def shown(rows: list[dict[str, Any]]) -> Answer:
+    return {
+        (row["topic"], row["key_name"], row["key_version"]): (
+            row["produced"],
+            row["writers"],
+            row["is_late"],
+            row["problem"],
+        )
+        for row in rows
+    }
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_spark_says_what_duckdb_says(spark: "SparkSession", tmp_path: Path, with_keys: bool) -> None:
+    settings, capture = written(tmp_path), tmp_path / "shop.pcap"
+    (tmp_path / "keys.yaml").write_text(str({"use": "file", "with": settings.with_}))
+    words = ["--keys", tmp_path / "keys.yaml"] if with_keys else []
+    options = Options(records=True, schemas=SchemaSources(keys=settings if with_keys else None))
+    assert decode("--records", *words, "-o", tmp_path / "decoded", capture) == 0
+    with Database([tmp_path / "decoded"], wanted=TABLES) as database:
+        expected = database.run(ENCRYPTION).to_pylist()
+    assert shown(expected) == (WITH_KEYS if with_keys else WITHOUT_KEYS)
+    ingest(spark.sparkContext, [str(capture)], str(tmp_path / "ingested"), options=options)
+    for number, source in enumerate((capture, tmp_path / "decoded", tmp_path / "ingested")):
+        scratch = tmp_path / f"scratch-{number}"
+        scratch.mkdir()
+        tables = SparkTables(spark.sparkContext, [str(source)], options=options, scratch=str(scratch))
+        found = tables.run(ENCRYPTION).to_pylist()
+        tables.close()
+        assert found == expected, source
+    register(spark)
+    given = {"table": "records", "records": "true", **({"keys": str(tmp_path / "keys.yaml")} if with_keys else {})}
+    read = spark.read.format("kproxy").options(**given).load(str(capture)).orderBy("exchange").collect()
+    inside = {bytes(row["headers"][0]["value"]) for row in read}
+    assert (inside == {b"inside"}) == with_keys
+    assert [row["value_json"] for row in read if row["value_json"]] == (
+        ['{"total": 1}', '{"total": 2}'] if with_keys else []
+    )
