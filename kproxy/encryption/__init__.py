@@ -71,7 +71,9 @@ Compression
     codec, and as the envelopes of its records are alike; zstd works at its fastest level there. Sizes then tell something about
     contents: who can have a text of his written next to a secret in one value, and sees sizes, can guess the secret bit by bit
     (CRIME). So ``compress`` is off unless a rule says it. What is decrypted decompresses to at most 64 MiB a batch, and a
-    value to at most 1,000 times its size if that is more than 1 MiB: other values are damaged.
+    value to at most 1,000 times its size if that is more than 1 MiB: other values are damaged. So a value that would be written
+    with less than a 64th of its size is not compressed: mirrors may put any values into one batch, and all batches of up to
+    1 MiB, the default of message.max.bytes, open.
 
 What stays plain, and why
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import HEADER, MOST_NAME, Envelope, place_of
+from kproxy.encryption.envelope import HEADER, MOST_NAME, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -41,6 +41,9 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
 MOST_HEADERS = 1_000  # names of a batch
+# Of a value to what is written for it. Mirrors may put any values into one batch: up to Kafka's default message.max.bytes,
+# it decompresses to no more than the values of a batch may
+MOST_RATIO = DEFAULT_LIMITS.decompressed // (1 << 20)
 MOST_QUESTIONS = 8
 PAUSE_S, REFUSED_S, LASTING_S = 1.0, 10.0, 60.0  # rights are given sooner than a destroyed key comes back
 MOST_RECORDS = 1 << 32  # of a data key, and MOST_BLOCKS: bounds of the cipher, whatever the options say
@@ -119,14 +122,15 @@ class WritingKey:
         return seal
 
     def _packing(self, seal: Seal, seal_packed: Seal) -> Seal:
-        """Return what compresses a value, if that makes it smaller, and encrypts it then."""
+        """Return what encrypts a value, and compresses it before if that makes it smaller, but not beyond MOST_RATIO."""
         pack = ZstdCompressor(level=FASTEST_ZSTD).compress
+        added = len(self._envelope_of_packed) + NONCE + TAG
 
         def pack_and_seal(key: bytes | None, value: bytes) -> bytes:
             if len(value) < SMALLEST_PACKED:
                 return seal(key, value)
             packed = pack(value)
-            if len(packed) >= len(value) or len(value) > DEFAULT_LIMITS.allowed(len(packed)):
+            if len(packed) >= len(value) or len(value) > (len(packed) + added) * MOST_RATIO:
                 return seal(key, value)
             return seal_packed(key, packed)
 

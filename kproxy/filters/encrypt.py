@@ -100,7 +100,8 @@ class EncryptRule(Options, frozen=True):
         Literal["zstd"] | None,
         text(
             "Whether values are compressed before they are encrypted, as encrypted bytes do not compress. Their sizes then tell "
-            "something about their contents: not for values in which a stranger's text stands next to a secret."
+            "something about their contents: not for values in which a stranger's text stands next to a secret. Values that "
+            "become more than 64 times smaller stay as they are."
         ),
     ] = None
     writes: Annotated[

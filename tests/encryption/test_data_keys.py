@@ -60,7 +60,7 @@ def test_a_data_key_is_used_up_by_what_the_cipher_makes(monkeypatch: pytest.Monk
     for _ in range(2):
         seal(None, bytes(17))
     assert answered(lambda: keys.for_writing("orders", "kek")) is first
-    first.sealing(packs=True)(None, bytes(100_000))  # a few bytes are left of it
+    first.sealing(packs=True)(None, bytes(5_000))  # a few bytes are left of it
     assert _other(keys, first) is not first
     assert 9 <= first.blocks < 20
 

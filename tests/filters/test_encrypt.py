@@ -265,6 +265,21 @@ def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytes
     assert (partition.error_code, partition.records) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
 
 
+@pytest.mark.parametrize("size", [200, 8_600, 900_000])
+def test_compressed_values_open_in_whatever_batch_a_mirror_puts_them(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    bench = Bench(monkeypatch, rules=[{**RULES[0], "compress": "zstd"}])
+    outcome = bench.produce("orders", records=stored([bytes(size)]))
+    assert isinstance(outcome, Send)
+    (written,) = values_in(records_in(outcome.frame))
+    assert written is not None
+    count = (1 << 20) // (len(written) + 12)
+    mirrored = stored([written] * count)
+    assert len(mirrored) <= 1_048_588  # message.max.bytes
+    assert values_in(bench.fetch(mirrored).records) == [bytes(size)] * count
+
+
 def test_large_records_are_changed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     large: list[bytes | None] = [bytes([at]) * 50_000 for at in range(8)]
