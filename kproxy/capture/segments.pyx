@@ -2,12 +2,12 @@
 
     Survey        facts about a part of a capture that the reader of any part needs
     BlockWriter   packs packets into blocks; a block has segments of one connection in the order of the capture
-    fill          adds payloads that were left in the file to a block
+    fill          adds payloads that were left in the file to a block, and numbers its packets through the capture
     Flows.receive_block (reassembly.pyx) reads blocks in another process, as if they were the capture
 
 A block is a sequence of segments, each a header of SEGMENT_HEADER bytes (``struct SegmentHeader`` in segments.pxd, in the machine's
-byte order) and its payload, or the payload's position in the file, for ``fill``. Packets are numbered through the complete capture,
-from 1.
+byte order) and its payload, or the payload's position in the file, for ``fill``. Packets are numbered from 1, through the part that
+is being read; through the capture where the packets before the part are known.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -228,8 +228,8 @@ cdef packed struct InFile:
     uint64_t place
 
 
-def fill(bytes block, int file) -> bytes:
-    """Return a block with the payloads that were left in a file (a descriptor); a block with all its payloads is unchanged.
+def fill(bytes block, int file, uint64_t before=0) -> bytes:
+    """Return a block with the payloads that were left in a file (a descriptor), and *before* added to the numbers of packets.
 
     Raises OSError, EOFError if the file is too short, and ValueError for bytes that are not a block.
     """
@@ -237,7 +237,7 @@ def fill(bytes block, int file) -> bytes:
     cdef Py_ssize_t size = len(block), filled = _filled_size(data, size), at = 0, out = 0, end, stop
     cdef SegmentHeader header
     cdef InFile entry
-    if filled == size:
+    if filled == size and before == 0:
         return block
     cdef bytes result = PyBytes_FromStringAndSize(NULL, filled)
     cdef uint8_t* target = <uint8_t*><char*>result
@@ -245,19 +245,22 @@ def fill(bytes block, int file) -> bytes:
     cdef uint8_t* read = <uint8_t*><char*>run
     cdef uint64_t begin = 0, known = 0  # the bytes of the file that are in run
     while at < size:
-        memcpy(&header, data + at, sizeof(header))
-        if not header.in_file:
-            memcpy(target + out, data + at, sizeof(header) + header.size)
-            at += <Py_ssize_t>sizeof(header) + header.size
-            out += <Py_ssize_t>sizeof(header) + header.size
-            continue
-        memcpy(&entry, data + at, sizeof(entry))
-        at += <Py_ssize_t>sizeof(entry)
+        memcpy(&entry, data + at, min(<Py_ssize_t>sizeof(entry), size - at))
+        header = entry.header
+        header.number += before
         header.in_file = 0
         memcpy(target + out, &header, sizeof(header))
         out += <Py_ssize_t>sizeof(header)
+        stop = out + <Py_ssize_t>header.size
+        if not entry.header.in_file:
+            at += <Py_ssize_t>sizeof(header)
+            memcpy(target + out, data + at, header.size)
+            at += <Py_ssize_t>header.size
+            out = stop
+            continue
+        at += <Py_ssize_t>sizeof(entry)
         if not begin <= entry.place <= entry.place + header.size <= known:
-            end, stop = _run(data, size, at, entry.place, header.size), out + <Py_ssize_t>header.size
+            end = _run(data, size, at, entry.place, header.size)
             if end == <Py_ssize_t>header.size:
                 _read(file, target + out, end, entry.place)
                 out = stop
@@ -265,7 +268,7 @@ def fill(bytes block, int file) -> bytes:
             _read(file, read, end, entry.place)
             begin, known = entry.place, entry.place + end
         memcpy(target + out, read + (entry.place - begin), header.size)
-        out += header.size
+        out = stop
     return result
 
 

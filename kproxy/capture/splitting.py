@@ -275,8 +275,7 @@ class PartReader:
     def _fill(self, at: int, size: int) -> bool:
         """Move the unscanned bytes to the front and read until there are *size* bytes; return False at the end of the file."""
         rest = self._filled - at
-        wanted = max(READ, size)
-        buffer = bytearray(wanted)
+        buffer = self._buffer if size <= len(self._buffer) else bytearray(size)
         buffer[:rest] = self._buffer[at : self._filled]
         self._buffer, self._filled = buffer, rest
         while self._filled < size and not self._end_of_file:
@@ -299,8 +298,15 @@ def _prime(scanner: PcapngScanner, preamble: bytes) -> None:
     batch.clear()
 
 
-def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
-    """Return facts about a part, from the headers of its packets."""
+Receive = Callable[[PacketBatch, int, int], None]
+
+
+def survey_part(raw: SeekableFile, part: Part, start: Start, receive: Receive | None = None) -> PartSurvey:
+    """Return facts about a part, from the headers of its packets.
+
+    *receive* is called with each batch of them, the number of its first packet in the part, from 1, and the position of its
+    buffer in the file.
+    """
     begins: int | None = part.start
     if not part.known:
         window = read_at(raw, part.start, WINDOW)
@@ -313,6 +319,8 @@ def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
     packets = 0
     for batch in reader.batches():
         survey.receive(batch, packets + 1)
+        if receive is not None:
+            receive(batch, packets + 1, reader.buffer_position)
         packets += batch.count
     result = PartSurvey(part, begins, reader.position, part.preamble, packets, reader.problem, reader.at_end)
     scanner = reader.scanner

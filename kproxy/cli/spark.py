@@ -35,6 +35,7 @@ from kproxy.pipeline.sink import check_output
 
 if TYPE_CHECKING:
     from kproxy.spark.catalog import Report as IngestReport
+    from kproxy.spark.local import Context
 
 COMMAND = "kproxy-spark report"
 DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
@@ -112,7 +113,9 @@ def kproxy_spark() -> None:
 @click.option("--follow", is_flag=True, help="Keep running, and read files as they appear.")
 @click.option("--once", is_flag=True, help="With --follow: end when all present files were read.")
 @click.option("--checkpoint", metavar="DIR", help="With --follow: a folder where Spark keeps which files were read.")
-@click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
+@click.option(
+    "--master", metavar="URL", help="Spark's master; by default that of spark-submit, else this machine, without Spark."
+)
 def ingest(
     inputs: tuple[str, ...],
     output: str,
@@ -148,22 +151,26 @@ def ingest(
         raise UsageError("--once is for --follow")
     sources = pop_schemas(others, records=records)
     where = condition_of(**others)
-    from kproxy.spark.files import may_be_namespace  # noqa: PLC0415 - needs the tables
+    from kproxy.spark.files import is_hadoop, may_be_namespace  # noqa: PLC0415 - needs the tables
 
     output_format = output_format or ("" if may_be_namespace(output) else "parquet")
     _check_state(output_format, state)
-    from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
+    from kproxy.spark.session import is_wanted, open_context, open_session  # noqa: PLC0415 - an extra
 
     if follow or output_format != "parquet" or "://" in output:
         spark = open_session("kproxy ingest", master)
-        context = spark.sparkContext
+        context: Context = spark.sparkContext
         from kproxy.spark.sources import format_of_output  # noqa: PLC0415 - needs pyspark
 
         output_format = output_format or format_of_output(spark, output)
         _check_state(output_format, state)
-    else:
+    elif is_wanted(master) or any(map(is_hadoop, inputs)):
         context = open_context("kproxy ingest", master)
-    from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
+    else:
+        from kproxy.spark.local import LocalContext  # noqa: PLC0415 - the other ways have no use for it
+
+        context = click.get_current_context().with_resource(LocalContext())
+    from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyarrow
     from kproxy.spark.rows import Options  # noqa: PLC0415
 
     schemas = sources.absolute()

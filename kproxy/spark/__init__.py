@@ -12,6 +12,7 @@
     rows.py         one file to rows in one task; rows to Parquet files by table and day, or to chunks in an RDD; Spark's types
     divided.py      one large capture, in one file or many, on all executors, in the stages below; the shuffle through files of
                     the staging folder
+    local.py        the cores of one machine in place of Spark, for ingest
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
     report.py       the analyses in DuckDB on the executors, of some clusters or days; sources.py: tables that Spark has to copy
     session.py      the Spark session or context of a job
@@ -26,15 +27,15 @@ Seams
 A large capture, stage by stage (divided.py). B is the size of its files, P the number of parts (128 MiB each), C its connections.
 
     stage     tasks  reads                    gives                                         memory of a task
-    survey    P      the packet headers of    where packets begin and end, connections,     1 MiB of the file, 65,536 keys
-                     its range of bytes       times, interfaces, TLS secrets (KBs)
-    settle    driver what the survey gave     parts that hold together; a part that rests   the surveys: 40 bytes for each
-                                              on a wrong guess is surveyed again            part and connection in it
-    head      1      the first 32 MiB         names of topics, and which events wait        as kproxy decode
-    scan      P      its range of bytes       blocks of up to 64 KiB of segments of one     32 MiB of blocks, 1 MiB of file
-                                              connection: in all B + 36 bytes a packet
-    shuffle   P      blocks into files of     an index by partition: large connections by   57 bytes for each block
-                     the staging folder       size, the rest by hash
+    survey    P      its range of bytes       where packets begin and end, connections,     1 MiB of the file, 65,536 keys,
+                                              times, interfaces, TLS secrets (KBs)          32 MiB of blocks, 57 bytes for
+                                              blocks of up to 64 KiB of segments of one     each block
+                                              connection, in files of the staging folder,
+                                              with an index by hash: B + 36 bytes a packet
+    settle    driver what the survey gave     parts that hold together, large connections   the surveys: 40 bytes for each
+                                              by size, the rest by hash; a part that rests  part and connection in it
+                                              on a wrong guess is surveyed again
+    head      driver the first 32 MiB         names of topics, and which events wait        as kproxy decode
     decode    P      blocks, by connection    Parquet files, and what was learned           one block, one session, and a row
                      and first packet                                                       group a table
     commit    driver                          files to their places; numbers of connections a row group
@@ -51,10 +52,11 @@ connections without SYN, and times that go back, come from the survey. So every 
 as in one run.
 
 Why files in the staging folder. A data source with a grouped map (applyInArrow) holds a whole connection in memory. Spark's own
-shuffle of sorted blocks (``sorted_by_spark``) is bounded, but copies every byte twice through pickles and the JVM, which doubles
-the CPU of the decode. N tasks that each read the whole file and decode their own connections need no shuffle, but N times the
-reading: that is what the data source does with the option ``partitions``, and what suits compressed files. On one machine whose
-memory has room for the capture, even the copies are saved: only the places of payloads are shuffled (``stays_in_place``).
+shuffle of sorted blocks (``sorted_by_spark``) is bounded, but reads every byte once more, after the survey, and copies it twice
+through pickles and the JVM, which doubles the CPU of the decode. N tasks that each read the whole file and decode their own
+connections need no shuffle, but N times the reading: that is what the data source does with the option ``partitions``, and what
+suits compressed files. On one machine whose memory has room for the capture, even the copies are saved: only the places of
+payloads are shuffled (``stays_in_place``).
 
 Not divided, but read by one task: a single file with gzip or zstd (reading cannot begin in the middle), captures with IP
 fragments (a fragment names no connection until its datagram is complete) and pcapng with packets without times. ``ingest``
@@ -69,12 +71,12 @@ In the catalog the first file has the rows of all, and they are replaced togethe
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.
 
-What it costs: ``python -m tests.bench.spark`` measures it. A JVM and Python workers take 3 to 5 s of CPU to start, more than
-kproxy decode takes for 1 GiB of large requests, and each packet is read twice; with both, a core does 0.3 of what it does in
-kproxy decode on 1 GiB, 0.4 on 2 GiB and 0.6 on 8 GiB. Memory does not grow with the capture. For a cluster plan 1 GiB for the
-JVM of each executor and 0.5 GiB for each core. 10 TB a day of large requests keep one core busy on average, of tiny requests
-ten, since rows cost more than bytes. Of a divided capture each byte is read twice, written to the staging folder once, and read
-again.
+What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does as much as in kproxy decode, or a little
+more: the survey adds 0.4 s for each GiB, and decoding one connection after the other saves that. Spark's JVM takes 4 s of CPU to
+start and to end, more than kproxy decode takes for 1 GiB of large requests. Memory does not grow with the capture. For a cluster
+plan 1 GiB for the JVM of each executor and 0.5 GiB for each core. 10 TB a day of large requests keep one core busy on average,
+of tiny requests ten, since rows cost more than bytes. Of a divided capture each byte is read once, written to the staging
+folder, and read there.
 
 To add
     a table         nothing here: kproxy.output.tables makes the rows. Without a column of TIMES (rows.py), its rows

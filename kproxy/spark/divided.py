@@ -1,4 +1,4 @@
-"""One large capture on all executors: survey, scan, shuffle, decode. What each stage does is in the package's docstring.
+"""One large capture on all executors: survey, shuffle, decode. What each stage does is in the package's docstring.
 
 With ``sorted_by_spark`` the shuffle is Spark's own, which takes twice the CPU, for clusters whose staging folder is slower than
 the executors' disks, or that have none: of RDDs, because the shuffle's order (by connection, then by packet) is
@@ -10,16 +10,16 @@ import filecmp
 import os
 import shutil
 import struct
+import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from msgspec import Struct, field
-from pyspark import StorageLevel, TaskContext
 
 from kproxy.capture.segments import BlockWriter, fill
 from kproxy.capture.splitting import (
@@ -40,11 +40,12 @@ from kproxy.spark.files import InputFile, Unpacked, is_remote, open_packets, ope
 from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, day_of, faults_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from kproxy.spark.local import Context
 
 PARTITION_SIZE = 128 << 20  # bytes of the capture that a partition is made of
 DISORDER_NS = 100_000_000  # by so much a capture tool may write packets out of order, also across rotated files
 FRAGMENTS = b""  # in place of a key: the part has IP fragments
+FRAGMENTS_INSIDE = "IP fragments inside a tunnel"
 SHARE_OF_MEMORY = 0.5  # that a capture may take to stay in place
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 LARGE = 0.02  # connections with more than this share of a partition are assigned by their size
@@ -55,44 +56,56 @@ ENTRY = struct.Struct("<B36sQQI")
 MOST_OPEN = 256
 
 
+class BlockPart(Struct, frozen=True):
+    """A part of the capture: how the files of its blocks are named, the packets before it, its file if payloads stay there."""
+
+    name: str
+    before: int = 0
+    capture: str = ""
+
+
 class BlockFiles:
     """The shuffle through files in the staging folder: written by part, read by connection; plain values, for executors.
 
         FOLDER/<part>.blocks     the blocks of a part of the capture, as they became full
-        FOLDER/<part>.index      for each partition where its entries are and how many; then the entries: key, first packet, place
+        FOLDER/<part>.index      for each hash of a connection where its entries are and how many; then the entries: key, first
+                                 packet, place
 
-    A task writes both under temporary names and renames them, so a second attempt of the task does no harm. Reading takes the
-    entries of a partition from all indexes, sorts them, and reads block by block: memory holds one block, and 57 bytes for
-    each entry.
+    A part is written while it is surveyed, in the same read, when neither the packets before it nor the partitions of large
+    connections are known: so packets are numbered through the part, and entries are by hash. A task writes both files under
+    temporary names and renames them, so a second attempt of the task does no harm. Reading takes the entries of a partition from
+    all indexes, sorts them, and reads block by block: memory holds one block, and 57 bytes for each entry.
 
     If a capture stays in place, blocks hold the places of payloads instead of payloads: 44 bytes are written for each packet,
     and reading a block reads its payloads from the capture.
 
     Args:
         folder: that all tasks see.
-        parts: of the capture.
         partitions: of the connections.
-        captures: for each part the path of the file that has the payloads; empty: blocks have them.
     """
 
-    def __init__(self, folder: str, parts: int, partitions: int, captures: Sequence[str] = ()) -> None:
+    def __init__(self, folder: str, partitions: int) -> None:
         self.folder = folder
-        self.parts = parts
         self.partitions = partitions
-        self.captures = captures
 
-    def write(self, part: int, blocks: Iterable[Block], partition_of: Callable[[Key], int], attempt: str) -> None:
+    @contextmanager
+    def writer(self, name: str, attempt: str) -> Iterator[Callable[[Iterable[Block]], None]]:
+        """Return a function that adds blocks to the files of a part."""
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         entries: list[list[bytes]] = [[] for _ in range(self.partitions)]
-        temporary = folder / f"{part}.{attempt}"
-        at = 0
+        temporary = folder / f"{name}.{attempt}"
         with temporary.open("wb") as file:
-            for key, first, block in blocks:
-                file.write(block)
-                entries[partition_of((key, first))].append(ENTRY.pack(len(key), key, first, at, len(block)))
-                at += len(block)
-        temporary.replace(folder / f"{part}.blocks")
+
+            def write(blocks: Iterable[Block]) -> None:
+                for key, first, block in blocks:
+                    entries[hash_of(key, self.partitions)].append(
+                        ENTRY.pack(len(key), key, first, file.tell(), len(block))
+                    )
+                    file.write(block)
+
+            yield write
+        temporary.replace(folder / f"{name}.blocks")
         at = SLOT.size * self.partitions
         with temporary.open("wb") as file:
             for own in entries:
@@ -100,45 +113,54 @@ class BlockFiles:
                 at += ENTRY.size * len(own)
             for own in entries:
                 file.write(b"".join(own))
-        temporary.replace(folder / f"{part}.index")
+        temporary.replace(folder / f"{name}.index")
 
-    def read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
+    def read(
+        self, partition: int, parts: Sequence[BlockPart], owners: Mapping[bytes, int]
+    ) -> Iterator[tuple[Key, bytes]]:
         """Yield the blocks of a partition, connection by connection, in the order of packets.
 
-        Raises CaptureError if payloads stayed in the capture, and it has changed.
+        *owners*: the partitions of large connections. Raises CaptureError if payloads stayed in the capture, and it has changed.
         """
         with ExitStack() as stack:
             opened: dict[str, Any] = {}
-            for key, block, part in self._read(partition):
-                if not self.captures:
-                    yield key, block
-                    continue
-                path = self.captures[part]
-                if path not in opened:
+            for key, block, part in self._read(partition, parts, owners):
+                path = part.capture
+                if path and path not in opened:
                     _make_room(opened, stack)
                     opened[path] = stack.enter_context(closing(open_raw(path)))
                 try:
-                    yield key, fill(block, opened[path].fileno())
+                    yield key, fill(block, opened[path].fileno() if path else -1, part.before)
                 except (OSError, EOFError) as error:
                     raise CaptureError(f"{path}: it changed while it was being read") from error
 
-    def _read(self, partition: int) -> Iterator[tuple[Key, bytes, int]]:
+    def _read(
+        self, partition: int, parts: Sequence[BlockPart], owners: Mapping[bytes, int]
+    ) -> Iterator[tuple[Key, bytes, BlockPart]]:
         places: list[tuple[bytes, int, int, int, int]] = []
-        for part in range(self.parts):
-            with (Path(self.folder) / f"{part}.index").open("rb") as index:
-                index.seek(SLOT.size * partition)
-                begin, count = SLOT.unpack(index.read(SLOT.size))
-                index.seek(begin)
-                for size, key, first, at, length in ENTRY.iter_unpack(index.read(ENTRY.size * count)):
-                    places.append((key[:size], first, part, at, length))
+        hashes = {partition} | {hash_of(key, self.partitions) for key, owner in owners.items() if owner == partition}
+        for number, part in enumerate(parts):
+            with (Path(self.folder) / f"{part.name}.index").open("rb") as index:
+                for each in sorted(hashes):
+                    index.seek(SLOT.size * each)
+                    begin, count = SLOT.unpack(index.read(SLOT.size))
+                    index.seek(begin)
+                    for size, key, first, at, length in ENTRY.iter_unpack(index.read(ENTRY.size * count)):
+                        if owners.get(key[:size], each) == partition:
+                            places.append((key[:size], part.before + first, number, at, length))
         places.sort()
         with ExitStack() as stack:
             opened: dict[int, BinaryIO] = {}
-            for key, first, part, at, length in places:
-                if part not in opened:
+            for key, first, number, at, length in places:
+                if number not in opened:
                     _make_room(opened, stack)
-                    opened[part] = stack.enter_context((Path(self.folder) / f"{part}.blocks").open("rb", buffering=0))
-                yield (key, first), os.pread(opened[part].fileno(), length, at), part
+                    path = Path(self.folder) / f"{parts[number].name}.blocks"
+                    opened[number] = stack.enter_context(path.open("rb", buffering=0))
+                yield (key, first), os.pread(opened[number].fileno(), length, at), parts[number]
+
+
+def hash_of(key: bytes, partitions: int) -> int:
+    return zlib.crc32(key) % partitions
 
 
 def _make_room(opened: dict[Any, Any], stack: ExitStack) -> None:
@@ -176,7 +198,7 @@ class Result(Struct):
 
 
 def decode_divided(
-    context: "SparkContext",
+    context: "Context",
     file: InputFile,
     options: Options,
     staging: str,
@@ -200,17 +222,19 @@ def decode_divided(
 
     Raises Undividable, if the capture has to be read in one piece.
     """
-    plan = plan_capture(context, file, parts)
-    default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
-    shared = gather(plan.surveys)
-    read_beginning = partial(_head, file, plan.starts, options, shared.secrets, head)
-    [beginning] = context.parallelize([None], 1).map(read_beginning).collect()
-    shared.names, shared.waits = beginning.names, beginning.waits
-    places = [file.files[survey.part.file].place for survey in plan.surveys]
-    in_place = places if not plan.is_packed and stays_in_place(context.master or "", file) else []
-    files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions, in_place)
+    blocks_at = None if sorted_by_spark else f"{staging}/blocks-{file.key}"
     try:
-        blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
+        plan = plan_capture(context, file, parts, blocks_at)
+        default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
+        shared = gather(plan.surveys)
+        beginning = _head(file, plan.starts, options, shared.secrets, head)
+        shared.names, shared.waits = beginning.names, beginning.waits
+        read = None if blocks_at is None else plan.reader(file, blocks_at)
+        blocks: Any = (
+            _by_spark(context, file, plan)
+            if read is None
+            else context.parallelize(range(plan.partitions), plan.partitions)
+        )
         while True:
             task = partial(
                 decode,
@@ -219,12 +243,12 @@ def decode_divided(
                 None if as_chunks else staging,
                 default_day,
                 context.broadcast(shared),
-                None if sorted_by_spark else files,
+                read,
             )
             results = blocks.mapPartitionsWithIndex(task)
             if as_chunks:
-                results = results.persist(StorageLevel.DISK_ONLY)
-            decoded: list[Decoded] = results.filter(lambda item: isinstance(item, Decoded)).collect()
+                results = persisted(results)
+            decoded: list[Decoded] = results.filter(is_decoded).collect()
             for each in decoded:
                 if each.undividable is not None:
                     raise Undividable(each.undividable)
@@ -237,22 +261,27 @@ def decode_divided(
                 results.unpersist()
             shared.names = merge([learned, shared.names])
     finally:
-        shutil.rmtree(files.folder, ignore_errors=True)
+        if blocks_at is not None:
+            shutil.rmtree(blocks_at, ignore_errors=True)
 
 
-def _by_spark(context: "SparkContext", file: InputFile, plan: "Plan") -> Any:
+def is_decoded(item: Decoded | Chunk) -> bool:
+    return isinstance(item, Decoded)
+
+
+def persisted(rows: Any) -> Any:
+    """Keep the rows of an RDD on the executors' disks."""
+    from pyspark import StorageLevel  # noqa: PLC0415 - the caller has it
+
+    return rows.persist(StorageLevel.DISK_ONLY)
+
+
+def _by_spark(context: Any, file: InputFile, plan: "Plan") -> Any:
     return (
         context.parallelize(plan.surveys, min(len(plan.surveys), plan.partitions))
         .flatMap(partial(scan_pairs, file))
         .repartitionAndSortWithinPartitions(plan.partitions, partial(partition_of, plan.owners, plan.partitions))
     )
-
-
-def _by_files(context: "SparkContext", file: InputFile, plan: "Plan", files: BlockFiles) -> Any:
-    surveys = list(enumerate(plan.surveys))
-    tasks = min(len(surveys), plan.partitions)
-    context.parallelize(surveys, tasks).foreach(partial(scan_to_files, file, plan.owners, files))
-    return context.parallelize(range(plan.partitions), plan.partitions)
 
 
 def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
@@ -268,18 +297,38 @@ def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
 
 
 class Plan(Struct):
-    """How a capture is divided. is_packed: some of its files are compressed. notes: which of them are copies, and left out."""
+    """How a capture is divided. stays: payloads stay in its files. notes: which of them are copies, and left out."""
 
     starts: list[Start | None]
     surveys: list[PartSurvey]
     partitions: int  # of the shuffle
     owners: dict[bytes, int]  # the partitions of large connections; the others go by a hash of their key
-    is_packed: bool
+    stays: bool
     notes: list[str]
 
+    def reader(self, file: InputFile, folder: str) -> "Read":
+        """Return how a task reads the blocks of its partition, which the survey wrote in *folder*."""
+        parts = [
+            BlockPart(_name_of(one.part), one.first_number - 1, file.files[one.part.file].place if self.stays else "")
+            for one in self.surveys
+            if one.start is not None
+        ]
+        return partial(BlockFiles(folder, self.partitions).read, parts=parts, owners=self.owners)
 
-def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
-    """Find the packet boundaries of a capture, and survey its parts. Raises Undividable, CaptureError."""
+
+Read: TypeAlias = Callable[[int], Iterator[tuple[Key, bytes]]]
+
+
+def _name_of(part: Part) -> str:
+    """The name of a part, also of one that is surveyed again from another beginning."""
+    return f"{part.file}-{part.stop}"
+
+
+def plan_capture(context: "Context", file: InputFile, parts: int | None, blocks: str | None = None) -> Plan:
+    """Find the packet boundaries of a capture, and survey its parts. Raises Undividable, CaptureError.
+
+    *blocks*: the folder for their blocks, which are written in the same read; None: they are not written.
+    """
     number = parts or max(context.defaultParallelism, -(-file.total // PARTITION_SIZE))
     starts: list[Start | None] = []
     divided: list[Part] = []
@@ -300,14 +349,16 @@ def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) ->
             else:
                 divided += divide(start, one.size, max(1, number * one.size // file.total), index)
             starts.append(start)
-    look = partial(survey, file, starts)
+    stays = not is_packed and stays_in_place(context.master or "", file)
+    files = None if blocks is None else BlockFiles(blocks, number)
+    look = partial(survey, file, starts, files, stays)
     given: list[PartSurvey] = context.parallelize(divided, min(len(divided), number)).map(look).collect()
     settled = settle(given, look)
     reason = next((each.unsplittable for each in settled if each.unsplittable is not None), None)
     if reason is not None:
         raise Undividable(reason)
     _check_order(settled)
-    return Plan(starts, settled, number, _owners(settled, number), is_packed, notes)
+    return Plan(starts, settled, number, _owners(settled, number), stays, notes)
 
 
 def _is_copy(file: InputFile, other: InputFile) -> bool:
@@ -359,19 +410,31 @@ def memory() -> int:
     return min(sizes)
 
 
-def survey(file: InputFile, starts: list[Start | None], part: Part) -> PartSurvey:
-    """Run as a task: read the packet headers of a part."""
+def survey(
+    file: InputFile, starts: list[Start | None], files: BlockFiles | None, stays: bool, part: Part
+) -> PartSurvey:
+    """Run as a task: read the packet headers of a part, and write its blocks."""
     start = starts[part.file]
     assert start is not None
-    with closing(open_packets(file.files[part.file].place)) as raw:
-        surveyed = survey_part(raw, part, start)
+    with ExitStack() as stack:
+        raw = stack.enter_context(closing(open_packets(file.files[part.file].place)))
+        if files is None:
+            surveyed = survey_part(raw, part, start)
+        else:
+            write, blocks = stack.enter_context(files.writer(_name_of(part), prefix_of(file, part.file))), BlockWriter()
+            surveyed = survey_part(
+                raw, part, start, lambda batch, first, at: write(blocks.receive(batch, first, at if stays else -1))
+            )
+            write(blocks.flush())
+            if blocks.fragments:
+                surveyed.unsplittable = FRAGMENTS_INSIDE
         if isinstance(raw, Unpacked) and raw.problem is not None:
             surveyed.problem = raw.problem
         return surveyed
 
 
-def scan(file: InputFile, surveyed: PartSurvey, *, in_place: bool = False) -> Iterator[Block]:
-    """Yield the blocks of a part; *in_place*: with the places of payloads in the file instead of payloads."""
+def scan_pairs(file: InputFile, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
+    """Run as a task: yield the blocks of a part, with their keys for Spark's shuffle."""
     if surveyed.start is None:
         return
     one = file.files[surveyed.part.file]
@@ -379,34 +442,22 @@ def scan(file: InputFile, surveyed: PartSurvey, *, in_place: bool = False) -> It
         reader, writer = PartReader(raw, surveyed.start, surveyed.part.stop, surveyed.part.preamble), BlockWriter()
         number = surveyed.first_number
         for batch in reader.batches():
-            yield from writer.receive(batch, number, reader.buffer_position if in_place else -1)
+            yield from _paired(writer.receive(batch, number))
             number += batch.count
-        yield from writer.flush()
+        yield from _paired(writer.flush())
         if number != surveyed.first_number + surveyed.packets:
             raise CaptureError(f"{one.path}: it changed while it was being read")
         if writer.fragments:
-            yield FRAGMENTS, 0, b""
+            yield (FRAGMENTS, 0), b""
 
 
-def scan_pairs(file: InputFile, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
-    """Run as a task: yield the blocks of a part, with their keys for Spark's shuffle."""
-    for key, first, block in scan(file, surveyed):
-        yield (key, first), block
-
-
-def scan_to_files(
-    file: InputFile, owners: dict[bytes, int], files: BlockFiles, numbered: tuple[int, PartSurvey]
-) -> None:
-    """Run as a task: write the blocks of a part into files."""
-    part, surveyed = numbered
-    where = partial(partition_of, owners, files.partitions)
-    files.write(part, scan(file, surveyed, in_place=bool(files.captures)), where, prefix_of(file, part))
+def _paired(blocks: Iterable[Block]) -> Iterator[tuple[Key, bytes]]:
+    return (((key, first), block) for key, first, block in blocks)
 
 
 def partition_of(owners: dict[bytes, int], partitions: int, key: Key) -> int:
     """The partition of a block."""
-    owner = owners.get(key[0])
-    return zlib.crc32(key[0]) % partitions if owner is None else owner
+    return owners.get(key[0], hash_of(key[0], partitions))
 
 
 def decode(
@@ -415,19 +466,19 @@ def decode(
     staging: str | None,
     default_day: str,
     shared: Any,
-    files: BlockFiles | None,
+    read: Read | None,
     partition: int,
     given: Iterator[Any],
 ) -> Iterator[Decoded | Chunk]:
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
-    blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
+    blocks: Iterator[tuple[Key, bytes]] = given if read is None else read(partition)
     writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:
         reader = ConnectionReader(run, file.name, shared.value)
         for key, some in groupby(blocks, key=lambda item: item[0][0]):
             if key == FRAGMENTS:
-                yield Decoded(partition, [], Learned(), [], "IP fragments inside a tunnel")
+                yield Decoded(partition, [], Learned(), [], FRAGMENTS_INSIDE)
                 return
             for _ in reader.read(key, (block for _, block in some)):
                 yield from writer.take()
@@ -447,8 +498,9 @@ def open_writer(staging: str | None, file: InputFile, partition: int, default_da
 
 def prefix_of(file: InputFile, partition: int) -> str:
     """The prefix of a task's file names; each attempt has its own, because Spark may run two at a time."""
-    context = TaskContext.get()
-    return f"{file.key}-{partition:05d}-{0 if context is None else context.taskAttemptId()}"
+    spark = sys.modules.get("pyspark")
+    context = spark and spark.TaskContext.get()
+    return f"{file.key}-{partition:05d}-{context.taskAttemptId() if context else 0}"
 
 
 def _write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None:
@@ -458,12 +510,7 @@ def _write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None
 
 
 def _head(
-    file: InputFile,
-    starts: list[Start | None],
-    options: Options,
-    secrets: list[tuple[int, bytes]],
-    head: int,
-    _: object,
+    file: InputFile, starts: list[Start | None], options: Options, secrets: list[tuple[int, bytes]], head: int
 ) -> Head:
     with Run(options.run_options()) as run, closing(_opened(file, starts)) as files:
         return read_head(files, run, secrets, head=head)

@@ -19,7 +19,7 @@ from kproxy.errors import CaptureError
 from kproxy.spark.files import InputFile, grouped, is_remote, open_file
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from kproxy.spark.local import Context
 
 BUNDLE = 32 << 20  # bytes of files that a task looks at
 
@@ -32,7 +32,7 @@ class Looked(Struct):
     connections: list[bytes] = []
 
 
-def group_files(context: "SparkContext", files: list[InputFile], *, separate: bool) -> list[InputFile]:
+def group_files(context: "Context", files: list[InputFile], *, separate: bool) -> list[InputFile]:
     """Put the files of each capture together, in the order of their first packets.
 
     *separate*: files of different folders are different captures, even if the addresses of their connections are the same.
@@ -41,14 +41,17 @@ def group_files(context: "SparkContext", files: list[InputFile], *, separate: bo
     if len(here) < 2:
         return files
     bundles = list(grouped(here, BUNDLE))
-    looked = (
-        context.parallelize(bundles, len(bundles)).flatMap(lambda bundle: [look(file) for file in bundle]).collect()
-    )
+    looked: list[Looked] = context.parallelize(bundles, len(bundles)).flatMap(look_at_all).collect()
     return sorted([*put_together(looked, separate=separate), *(file for file in files if is_remote(file.path))])
 
 
+def look_at_all(bundle: list[InputFile]) -> list[Looked]:
+    """Run as a task."""
+    return [look(file) for file in bundle]
+
+
 def look(file: InputFile) -> Looked:
-    """Run as a task: find the connections of a file."""
+    """Find the connections of a file."""
     survey, first_ns, number = Survey(), 0, 1
     try:
         with open_file(file.path) as source:

@@ -21,14 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 
 from kproxy.capture.splitting import begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.spark.catalog import Catalog, FilesOnDisk, Report, Target, mark_of, tables_of
-from kproxy.spark.divided import PARTITION_SIZE, Result, Undividable, decode_divided, open_writer
+from kproxy.spark.divided import PARTITION_SIZE, Result, Undividable, decode_divided, open_writer, persisted
 from kproxy.spark.files import (
     MOST_IN_MEMORY,
     InputFile,
@@ -42,10 +39,11 @@ from kproxy.spark.files import (
 )
 from kproxy.spark.folders import LocalFolder, open_folder
 from kproxy.spark.grouping import group_files
+from kproxy.spark.local import LocalContext, spark_of
 from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, Share, day_of
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from kproxy.spark.local import Context
 
 Note = Callable[[str], None]
 BUNDLE = 4 << 20
@@ -62,7 +60,7 @@ BYTES_AT_A_TIME = 1 << 30  # and bytes for each core: what a killed job loses
 class Reading:
     """Decodes input files and passes their rows to the target."""
 
-    def __init__(self, context: "SparkContext", options: Options, target: Target, staging: str, note: Note) -> None:
+    def __init__(self, context: "Context", options: Options, target: Target, staging: str, note: Note) -> None:
         self._context = context
         self._options = options
         self._target = target
@@ -75,7 +73,7 @@ class Reading:
             if not self._staging:
                 return False
             copied = f"{self._staging}/{file.key}"
-            copy_from_hadoop(self._context, file, copied)
+            copy_from_hadoop(spark_of(self._context), file, copied)
             file = replace(file, copied_to=copied)
         try:
             return (bool(file.others) or _is_plain(file)) and self._divide(file, parts)
@@ -98,11 +96,7 @@ class Reading:
         except Undividable as error:
             self._note(f"{file.path}: it is read in one piece: {error}")
             return False
-        except (
-            CaptureError,
-            Py4JJavaError,
-            PySparkException,
-        ) as error:  # a session translates the second into the third
+        except Exception as error:  # a task's CaptureError, or Spark's of it, with its text
             reason = str(error) if isinstance(error, CaptureError) else _reason(error)
             if reason is None:
                 raise
@@ -124,20 +118,24 @@ class Reading:
         for file in too_large:
             reason = f"{file.path}: larger than {MOST_IN_MEMORY >> 20} MiB, and it cannot be divided"
             self._target.put([(file, Result(damages=[reason]))], None)
-        given: list[RDD[Any]] = []
+        given: list[Any] = []
         if here := list(bundles(file for file in files if not is_hadoop(file.path))):
             tasks = [task for bundle in here for task in tasks_of(bundle, self._context.defaultParallelism)]
-            given.append(self._context.parallelize(tasks, len(tasks)).flatMap(lambda some: some))
+            given.append(self._context.parallelize(tasks, len(tasks)).flatMap(iter))
         if some := [file for file in elsewhere if file not in set(too_large)]:
-            given.append(read_by_hadoop(self._context, some).map(lambda pair: Task(*pair)))
+            given.append(read_by_hadoop(spark_of(self._context), some).map(lambda pair: Task(*pair)))
         staging = None if self._target.as_chunks else self._staging
         for rows in given:
             made = rows.flatMap(partial(decode_whole, self._options, staging))
-            kept = made if staging is not None else made.persist(StorageLevel.DISK_ONLY)
-            done = merged(kept.filter(lambda item: isinstance(item, tuple)).collect())  # type: ignore[arg-type]
+            kept = made if staging is not None else persisted(made)
+            done = merged(kept.filter(is_done).collect())
             for _, result in done:
                 self._tell(result)
             self._target.put(done, None if staging is not None else kept)
+
+
+def is_done(item: Chunk | tuple[InputFile, Result]) -> bool:
+    return isinstance(item, tuple)
 
 
 def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
@@ -240,7 +238,7 @@ class Output(Struct, frozen=True):
 
 
 def ingest(
-    context: "SparkContext",
+    context: "Context",
     inputs: Iterable[str],
     output: str | Output,
     *,
@@ -256,7 +254,8 @@ def ingest(
     """Read files into the tables of a directory. Run again, it reads only new and changed files.
 
     Args:
-        context: Spark's; a session is only needed for outputs that are no Parquet files on a disk.
+        context: Spark's, or a LocalContext for files on a disk; Spark's session is only needed for outputs that are no Parquet
+            files on a disk.
         inputs: files, folders, patterns.
         output: a directory, as Output has it.
         options: which rows to make.
@@ -315,8 +314,8 @@ def ingest(
     return report
 
 
-def catalog_of(context: "SparkContext", output: Output) -> Catalog:
-    return Catalog(open_folder(context, output.state or output.place))
+def catalog_of(context: "Context", output: Output) -> Catalog:
+    return Catalog(open_folder(None if isinstance(context, LocalContext) else context, output.state or output.place))
 
 
 def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:
@@ -324,11 +323,11 @@ def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFi
     return grouped(files, most_bytes, FILES_AT_A_TIME)
 
 
-def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:
+def _find(context: "Context", inputs: Iterable[str]) -> list[InputFile]:
     names = list(inputs)
     found = set(find_files(name for name in names if not is_hadoop(name)))
     for name in filter(is_hadoop, names):
-        some = find_in_hadoop(context, name)
+        some = find_in_hadoop(spark_of(context), name)
         if not some:
             raise UsageError(f"{name}: no such file")
         found.update(some)
@@ -336,7 +335,7 @@ def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:
 
 
 def _spark_target(
-    context: "SparkContext",
+    context: "Context",
     output: Output,
     catalog: Catalog,
     options: Options,
@@ -346,4 +345,4 @@ def _spark_target(
 ) -> Target:
     from kproxy.spark.writers import TablesBySpark  # noqa: PLC0415 - needs a session
 
-    return TablesBySpark(context, output.place, output.format, catalog, options, cluster, report, job)
+    return TablesBySpark(spark_of(context), output.place, output.format, catalog, options, cluster, report, job)

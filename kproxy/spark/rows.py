@@ -16,14 +16,12 @@ are those of an undivided run, but makes only the rows of its share of the conne
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from msgspec import Struct
 from pyarrow import compute
 from pyarrow.types import is_timestamp
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from kproxy.capture import Capture, MergedCapture
 from kproxy.errors import CaptureError, UsageError
@@ -40,6 +38,9 @@ from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event
 from kproxy.spark.connections import View
 from kproxy.spark.files import open_file
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 TIMES = ("request_at", "seen_at", "response_at", "minute", "first_seen_at")  # the first that a row has gives its day
 MOST_DAYS = 32
@@ -349,7 +350,9 @@ def contract(name: str, options: Options = Options()) -> Table:  # noqa: B008 - 
     return made[name]
 
 
-def spark_schema(table: Table) -> StructType:
+def spark_schema(table: Table) -> "StructType":
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - ingest on one machine does without
+
     return from_arrow_schema(_micros(schema_of(table)))
 
 

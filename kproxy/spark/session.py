@@ -56,9 +56,20 @@ def open_context(name: str, master: str | None = None) -> "SparkContext":
     return context
 
 
+def is_wanted(master: str | None) -> bool:
+    """Whether a job without SQL has to run on Spark: by *master*, under spark-submit, or because it runs already."""
+    pyspark = sys.modules.get("pyspark")
+    runs = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+    return master is not None or is_submitted() or runs
+
+
+def is_submitted() -> bool:
+    return "SPARK_ENV_LOADED" in os.environ
+
+
 def _prepare() -> bool:
     """Make Spark's workers on this machine use this Python. Returns False under spark-submit, which decides itself."""
-    if "SPARK_ENV_LOADED" in os.environ:
+    if is_submitted():
         return False
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return True

@@ -1,7 +1,8 @@
-"""`kproxy-spark ingest` on local[2] against `kproxy decode --format parquet` on one core, on captures of growing size.
+"""`kproxy-spark ingest` against `kproxy decode --format parquet` on one core, on captures of growing size.
 
-    python -m tests.bench.spark [--mebibytes 256,512,1024] [--parts N] [--folder DIR] [--no-decode]
+    python -m tests.bench.spark [--mebibytes 256,512,1024] [--parts N] [--master local[2]] [--folder DIR] [--no-decode]
 
+Without --master it runs on two cores without Spark.
 Of each: CPU seconds of all its processes, seconds by the clock, and the largest memory of the JVM and of any Python worker, read
 from /proc twice a second. MB/s are per CPU second, which other programs on the machine disturb least; *ratio* is that of Spark to
 that of kproxy decode. The captures are made by traffic.py, and removed, as are the tables, which are compared by their
@@ -25,7 +26,7 @@ from tests.support.kafka.processes import children
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 DECODE = [*KPROXY, "decode", "-q", "--format", "parquet"]
-INGEST = [sys.executable, "-c", "from kproxy.cli.spark import main; main()", "ingest", "--master", "local[2]"]
+INGEST = ["taskset", "-c", "0,1", sys.executable, "-c", "from kproxy.cli.spark import main; main()", "ingest"]
 
 
 class Watched:
@@ -33,7 +34,7 @@ class Watched:
 
     def __init__(self, command: list[str]) -> None:
         self.cpu: dict[tuple[str, int], float] = {}
-        self.largest: dict[str, int] = {}
+        self.largest: dict[str, int] = {"jvm": 0}
         begun = time.monotonic()
         with subprocess.Popen(command) as process:
             while process.poll() is None:
@@ -63,18 +64,20 @@ def rows(folder: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    given = options_of(__doc__, mebibytes=[256, 512, 1024], parts=0, folder=tempfile.gettempdir(), no_decode=False)
+    given = options_of(
+        __doc__, mebibytes=[256, 512, 1024], parts=0, master="", folder=tempfile.gettempdir(), no_decode=False
+    )
     for mebibytes in given.mebibytes:
         with started(given.folder) as folder:
             os.environ["SPARK_LOCAL_DIRS"] = str(folder)
-            measure(folder, mebibytes, given.parts, decodes=not given.no_decode)
+            measure(folder, mebibytes, given.parts, given.master, decodes=not given.no_decode)
 
 
-def measure(folder: Path, mebibytes: int, parts: int, *, decodes: bool) -> None:
+def measure(folder: Path, mebibytes: int, parts: int, master: str, *, decodes: bool) -> None:
     capture = folder / "cluster.pcap"
     exchanges = write_cluster(capture, mebibytes << 20)
     megabytes = capture.stat().st_size / 1e6
-    extra = ["--parts", str(parts)] if parts else []
+    extra = [*(["--parts", str(parts)] if parts else []), *(["--master", master] if master else [])]
     spark = Watched([*INGEST, "--split-from", "0", *extra, "-o", str(folder / "spark"), str(capture)])
     line = (
         f"{mebibytes:>6} MiB {exchanges:>9,} exchanges  spark {spark.cpu_seconds():7.1f} s CPU"

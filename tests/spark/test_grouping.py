@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kproxy.cli.spark import kproxy_spark
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import find_files
 from kproxy.spark.grouping import look, put_together
 from kproxy.spark.ingest import CONTINUED, SPLIT_FROM, Task, decode_whole, ingest, merged
 from kproxy.spark.rows import Options, Share
+from tests.bench.traffic import write_capture
 from tests.support.corpus import CAPTURES
-from tests.support.rotated import SEEDS, cut, packets_of
+from tests.support.rotated import SEEDS, Packets, cut, packets_of
 from tests.support.split_captures import PLAIN, Rowset, decoded, differences, rowset
 
 if TYPE_CHECKING:
@@ -153,6 +155,43 @@ def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", t
     if len(captures) > 1:  # no connection goes on after a cut: these are two captures, and each numbers its connections
         expected, found = _without_numbers(expected), _without_numbers(found)
     assert differences(expected, without_names(found)) == {}
+
+
+def test_one_of_a_thousand_files_is_damaged_one_is_missing_and_one_is_there_twice(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of the packets that are there; the damaged one is named by each ingest until it is gone."""
+    write_capture(tmp_path / "all.pcap", 3 << 20, "mtu1500")
+    packets = Packets((tmp_path / "all.pcap").read_bytes())
+    each = len(packets.packets) // 1_000
+    (inputs := tmp_path / "in").mkdir()
+    files = [packets.file(first, first + each) for first in range(0, 1_000 * each, each)]
+    last = len(files[617]) - len(packets.packets[618 * each - 1])
+    files[617] = files[617][: last + 8] + b"\xff\xff\xff\x7f" + files[617][last + 12 :]  # the length of a packet
+    for number, data in enumerate(files):
+        (inputs / f"{number:03}.pcap").write_bytes(data)
+    (inputs / "444.pcap").unlink()
+    shutil.copy(inputs / "100.pcap", inputs / "copy.pcap")
+    lost = {*range(444 * each, 445 * each), 618 * each - 1}
+    packets.packets = [packets.packets[at] for at in range(1_000 * each) if at not in lost]
+    (left := tmp_path / "left.pcap").write_bytes(packets.file(0, len(packets.packets)))
+
+    def read() -> tuple[int, str]:
+        code = kproxy_spark.main(["ingest", "-o", str(tmp_path / "out"), str(inputs)], standalone_mode=False)
+        return code, capsys.readouterr().err
+
+    code, said = read()
+    named = f"{inputs}/617.pcap: byte {last}: a packet of 2147483647 bytes"
+    assert code == 3 and said.count("617.pcap") == 1 and named in said
+    assert f"{inputs}/copy.pcap has the same content as {inputs}/100.pcap: it counts once" in said
+    found = without_names(rowset(tmp_path / "out"))
+    assert differences(without_names(decoded(left, tmp_path)), found) == {}
+    assert "gap" in str(found["connections"])
+    code, said = read()
+    assert code == 3 and named in said and "0 files read" in said
+    (inputs / "617.pcap").unlink()
+    code, said = read()
+    assert (code, "617" in said) == (0, False)
 
 
 def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Path) -> None:

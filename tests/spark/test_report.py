@@ -17,8 +17,9 @@ from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.spark import report
 from kproxy.spark.ingest import ingest
-from kproxy.spark.report import Narrowed, SparkTables
+from kproxy.spark.report import Narrowed, SparkTables, narrow
 from kproxy.spark.rows import Options
+from kproxy.spark.sources import open_tables
 from tests.bench.traffic import SHAPES
 from tests.support.corpus import CAPTURES
 from tests.support.split_captures import packets_of
@@ -91,6 +92,15 @@ def test_executors_answer_as_duckdb_does(
         expected = on_duckdb.run(one, **known_to(one, given))
         assert rows(ours.run(one)) == rows(expected), one.id
     ours.close()
+
+
+def test_the_plans_of_what_spark_copies_are_short(spark: "SparkSession", tables: Path) -> None:
+    """Spark's own work in a report: to take the rows of some days."""
+    only = Narrowed(first=date(2026, 11, 1), last=date(2026, 11, 30))
+    narrowed = narrow("tables", open_tables(spark, str(tables)), only)
+    plans = {name: len(frame._jdf.queryExecution().toString()) for name, frame in narrowed.items()}
+    assert len(plans) == len(TABLES)
+    assert max(plans.values()) < 20_000, plans
 
 
 def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:

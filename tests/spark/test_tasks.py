@@ -1,6 +1,7 @@
 """What tasks do: files, blocks and connections to rows, and what connections must know of each other."""
 
 import random
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from kproxy.capture import Capture
 from kproxy.capture.roles import Endpoints
+from kproxy.capture.segments import SEGMENT_HEADER
 from kproxy.capture.splitting import Part, PartSurvey, begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import TABLES, schema_of
@@ -19,8 +21,10 @@ from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.spark import divided
 from kproxy.spark.catalog import DONE, Entry, Report, mark_of, tables_of
 from kproxy.spark.connections import Head, Shared, SharedEndpoints, SharedView, answers, gather, merge, read_head
-from kproxy.spark.divided import Block, BlockFiles, Key, memory, stays_in_place
+from kproxy.spark.divided import Block, BlockFiles, BlockPart, memory, partition_of, stays_in_place
 from kproxy.spark.files import InputFile, find_files, open_file, open_raw
+from kproxy.spark.ingest import ingest
+from kproxy.spark.local import LocalContext
 from kproxy.spark.rows import (
     MOST_DAYS,
     ChunkWriter,
@@ -36,7 +40,7 @@ from kproxy.spark.source import Settings
 from tests.support.corpus import CAPTURES
 from tests.support.relinked import CONTAINERS, RECORDED
 from tests.support.sampled import sampled
-from tests.support.split_captures import ALL_ROWS, PLAIN, altered, decoded, differences, in_parts, packets_of
+from tests.support.split_captures import ALL_ROWS, PLAIN, altered, decoded, differences, in_parts, packets_of, rowset
 
 OFFSETS = TABLES["offsets"]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -137,6 +141,18 @@ def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, nam
     assert len(expected["exchanges"]) > 20
     for parts, block in ((1, 1 << 16), (2, 1_000), (7, 100), (64, 1 << 16)):
         assert differences(expected, in_parts(CAPTURES / name, parts, block=block)) == {}
+
+
+def test_so_does_ingest_without_spark(tmp_path: Path) -> None:
+    """On the processes of LocalContext: a capture in 7 parts, and one that is small."""
+    small = CAPTURES / "06-sasl-scram.pcap"
+    with LocalContext(2) as context:
+        report = ingest(context, [str(INTERBROKER)], str(tmp_path / "divided"), options=ALL_ROWS, split_from=0, parts=7)
+        ingest(context, [str(small)], str(tmp_path / "read"), options=ALL_ROWS)
+    assert (report.read, report.problems) == (1, [])
+    assert differences(decoded(INTERBROKER, tmp_path, "--records"), rowset(tmp_path / "divided")) == {}
+    (folder := tmp_path / "small").mkdir()
+    assert differences(decoded(small, folder, "--records"), rowset(tmp_path / "read")) == {}
 
 
 @pytest.mark.parametrize("how", sampled(ALTERATIONS, ["shuffled", "lossy"]))
@@ -325,39 +341,39 @@ def test_types_are_sparks() -> None:
     assert spark_schema(contract("records"))["headers"].dataType.simpleString().startswith("array<struct<key:binary")
 
 
-def partition_of(key: Key) -> int:
-    return key[0][0] % 3
-
-
 def parts_of(chance: random.Random) -> list[list[Block]]:
-    """Five parts, the packets of each behind those of the one before."""
-    parts = []
-    for part in range(5):
-        firsts = chance.sample(range(part * 1_000, part * 1_000 + 1_000), 60)
-        parts.append([(chance.choice(KEYS), first, chance.randbytes(first % 50)) for first in firsts])
-    return parts
+    """Five parts of a thousand packets each."""
+    segment = bytes(SEGMENT_HEADER)
+    return [[(chance.choice(KEYS), first, segment) for first in chance.sample(range(1, 1_001), 60)] for _ in range(5)]
 
 
 @pytest.mark.parametrize("most_open", [1, 256])
 def test_blocks_come_by_connection_and_packet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int) -> None:
+    """Of three partitions; one large connection is not where its hash is."""
     monkeypatch.setattr(divided, "MOST_OPEN", most_open)
-    files, parts = BlockFiles(str(tmp_path / "blocks"), 5, 3), parts_of(random.Random(3))
+    files, parts = BlockFiles(str(tmp_path / "blocks"), 3), parts_of(random.Random(3))
     for number, blocks in enumerate(parts):
         for attempt in ("a", "b"):
-            files.write(number, blocks, partition_of, attempt)
-    expected = sorted(block for blocks in parts for block in blocks)
-    found = [[(key, first, block) for (key, first), block in files.read(partition)] for partition in range(3)]
-    assert sorted(block for blocks in found for block in blocks) == expected
+            with files.writer(str(number), attempt) as write:
+                write(blocks)
+    given = [BlockPart(str(number), number * 1_000) for number in range(5)]
+    owners = {KEYS[0]: (partition_of({}, 3, (KEYS[0], 0)) + 1) % 3}
+    found = [list(files.read(partition, given, owners)) for partition in range(3)]
+    expected = sorted((key, at * 1_000 + first) for at, blocks in enumerate(parts) for key, first, _ in blocks)
+    assert sorted(key for blocks in found for key, _ in blocks) == expected
     for partition, blocks in enumerate(found):
-        assert blocks == sorted(blocks)
-        assert {partition_of((key, first)) for key, first, _ in blocks} == {partition}
+        assert [key for key, _ in blocks] == sorted(key for key, _ in blocks)
+        assert {partition_of(owners, 3, key) for key, _ in blocks} == {partition}
+        before = {int.from_bytes(block[:8], sys.byteorder) for _, block in blocks}
+        assert before == {part * 1_000 for part in range(5)}  # which is added to the numbers of packets
     assert sorted(path.suffix for path in (tmp_path / "blocks").iterdir()) == [".blocks"] * 5 + [".index"] * 5
 
 
 def test_an_empty_part_is_no_mistake(tmp_path: Path) -> None:
-    files = BlockFiles(str(tmp_path), 1, 2)
-    files.write(0, [], partition_of, "a")
-    assert list(files.read(1)) == []
+    files = BlockFiles(str(tmp_path), 2)
+    with files.writer("0", "a"):
+        pass
+    assert list(files.read(1, [BlockPart("0")], {})) == []
 
 
 def test_other_options_or_another_cluster_make_other_rows() -> None:
