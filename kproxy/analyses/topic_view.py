@@ -1,10 +1,12 @@
 """A view of the records of one topic, in DuckDB: a column for each field of their values, typed as the schema says."""
 
+import json
 from typing import TYPE_CHECKING
 
 from kproxy.analyses.loading import quoted
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
+from kproxy.schemas.kinds import duckdb_type
 from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ def make_topic_view(connection: "duckdb.DuckDBPyConnection", topic: str, viewers
     """Create a view with the topic's name over the tables records and exchanges.
 
     Only values that are objects in JSON are in it. Before their fields come client_id, direction, partition, partition_offset,
-    timestamp and key_json; a field with one of these names gets "_1" behind it. DuckDB finds the types in the values; those that
-    JSON lacks (decimals, times) come from the schemas that *viewers* met.
+    timestamp and key_json; a field with one of these names gets "_1" behind it. The types of fields are those of the schemas that
+    *viewers* met, where they agree; of other fields, DuckDB finds them in the values.
 
     Raises UsageError for the name of a table, and for a topic without such values.
     """
@@ -33,16 +35,14 @@ def make_topic_view(connection: "duckdb.DuckDBPyConnection", topic: str, viewers
         raise UsageError(f"--view {topic}: no value of this topic could be read as an object; see kproxy help schemas")
     if len(structure) > MOST_STRUCTURE:
         raise UsageError(f"--view {topic}: the values have too many different fields")
-    rows = (
-        f"SELECT {', '.join(BEFORE)}, value.* FROM (SELECT {', '.join(BEFORE)}, from_json(value_json, {quoted(structure)})"
-        f" AS value FROM (SELECT * {objects}) JOIN exchanges USING (connection_id, exchange))"
-    )
     kinds = {} if viewers is None else SchemaViewer.of(viewers).kinds(topic)
-    fields = [row[0] for row in connection.execute(f"DESCRIBE {rows}").fetchall()][len(BEFORE) :]
-    typed = {name: kinds[own] for name in fields if (own := name.removesuffix("_1")) in kinds}
-    casts = ", ".join(f"TRY_CAST({_name(name)} AS {kind}) AS {_name(name)}" for name, kind in typed.items())
-    replaced = f"REPLACE ({casts})" if casts else ""
-    connection.execute(f"CREATE VIEW {_name(topic)} AS SELECT * {replaced} FROM ({rows})")
+    typed = {name: duckdb_type(kind) for name, kind in kinds.items()}
+    typed |= {name: found for name, found in json.loads(structure).items() if name not in kinds}
+    connection.execute(
+        f"CREATE VIEW {_name(topic)} AS SELECT {', '.join(BEFORE)}, value.* FROM (SELECT {', '.join(BEFORE)}, "
+        f"from_json(value_json, {quoted(json.dumps(typed))}) AS value "
+        f"FROM (SELECT * {objects}) JOIN exchanges USING (connection_id, exchange))"
+    )
 
 
 def _name(text: str) -> str:

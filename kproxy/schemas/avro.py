@@ -14,12 +14,12 @@ from typing import Any
 from kproxy.schemas.avro_values import NOTHING, AvroValues
 from kproxy.schemas.avro_walk import AvroWalk
 from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, Substitutes, any_of, require
+from kproxy.schemas.kinds import ANY, Counted, Kind, Map, decimal
 from kproxy.schemas.logical import logical_type, register, renamed
 from kproxy.schemas.readable import readable
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
-MOST_DIGITS = 38  # of decimals in SQL
 SQL_TYPES = {
     "date": "DATE",
     "time-millis": "TIME",
@@ -29,6 +29,15 @@ SQL_TYPES = {
     "local-timestamp-millis": "TIMESTAMP",
     "local-timestamp-micros": "TIMESTAMP",
     "uuid": "UUID",
+}
+SQL_PRIMITIVES = {
+    "boolean": "BOOLEAN",
+    "int": "INTEGER",
+    "long": "BIGINT",
+    "float": "DOUBLE",
+    "double": "DOUBLE",
+    "bytes": "VARCHAR",
+    "string": "VARCHAR",
 }
 MOST_FIXED = 2**31 - 1  # bytes
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -104,23 +113,50 @@ class AvroSchema(Compiled):
             raise PayloadError("the payload does not fit the schema")
         return self._values.substituted(payload, substitutes)
 
-    def kinds(self) -> dict[str, str]:
-        schema = self._schema
-        fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
-        named = {field["name"]: _kind(field["type"]) for field in fields}
-        return {name: kind for name, kind in named.items() if kind is not None}
+    def kinds(self, indexes: tuple[int, ...] | None = None) -> dict[str, Kind]:
+        found = _Kinds(self._named).of(self._schema)
+        return found if isinstance(found, dict) else {}
 
 
-def _kind(schema: Any) -> str | None:
-    """Return the type in SQL of a logical type, also in a union with null; None for other schemas."""
-    if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
-        return _kind(others[0]) if len(others) == 1 else None
-    logical = logical_type(schema) if isinstance(schema, dict) else None
-    if logical == "decimal":
-        precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
-        return f"DECIMAL({precision}, {scale})" if 0 <= scale <= precision <= MOST_DIGITS else None
-    return SQL_TYPES.get(str(logical))
+class _Kinds:
+    """The types in SQL of an Avro schema."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._inside: list[str] = []  # names of the records around a type
+        self._counted = Counted()
+
+    def of(self, schema: Any) -> Kind:
+        if isinstance(schema, list):
+            others = [one for one in schema if one != "null"]
+            return self.of(others[0]) if len(others) == 1 else ANY
+        if not self._counted.may_go_on(len(self._inside)):
+            return ANY
+        if isinstance(schema, str):
+            known: Kind | None = SQL_PRIMITIVES.get(schema)
+            return known or self.of(self._named.get(schema, {}))
+        logical = logical_type(schema)
+        if logical == "decimal":
+            return decimal(int(schema["precision"]), int(schema.get("scale", 0)))
+        return SQL_TYPES.get(str(logical)) or self._of_type(schema, str(schema.get("type")))
+
+    def _of_type(self, schema: Mapping[str, Any], kind: str) -> Kind:
+        if kind == "array":
+            return self._within("[]", lambda: [self.of(schema["items"])])
+        if kind == "map":
+            return self._within("{}", lambda: Map("VARCHAR", self.of(schema["values"])))
+        if kind == "record":
+            fields = schema["fields"]
+            return self._within(schema["name"], lambda: {field["name"]: self.of(field["type"]) for field in fields})
+        return "VARCHAR" if kind in ("enum", "fixed") else SQL_PRIMITIVES.get(kind, ANY)
+
+    def _within(self, name: str, make: Callable[[], Kind]) -> Kind:
+        if name in self._inside and name not in ("[]", "{}"):
+            return ANY
+        self._inside.append(name)
+        kind = make()
+        self._inside.pop()
+        return kind
 
 
 def _is_end(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from kproxy.errors import KproxyError, UsageError
+from kproxy.schemas.kinds import Kind
 
 EXTRA = "pip install 'kproxy-kafka[schemas]'"
 LEAF = -1  # in place of a state of an automaton of paths: the value is at the end of a path
@@ -102,8 +103,11 @@ class Compiled(Protocol):
         """Return what a value that could be read breaks of its schema, without contents; at most some. Raises SchemaError."""
         return []
 
-    def kinds(self) -> dict[str, str]:
-        """Return the types in SQL of fields at the top that JSON has no type for: decimals, times, UUIDs."""
+    def kinds(self, indexes: tuple[int, ...] | None = None) -> dict[str, Kind]:
+        """Return the types in SQL of the fields at the top, for views of topics; empty if the schema is not one of fields.
+
+        *indexes*: which message of a .proto file.
+        """
         return {}
 
 

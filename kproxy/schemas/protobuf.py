@@ -29,6 +29,7 @@ from kproxy.schemas.formats import (
     from_base64,
     require,
 )
+from kproxy.schemas.kinds import ANY, Counted, Kind, Map
 from kproxy.schemas.readable import readable
 
 COMPILE_S = 10
@@ -39,6 +40,32 @@ WELL_KNOWN = re.compile(
     r"google/protobuf/(any|api|duration|empty|field_mask|source_context|struct|timestamp|type|wrappers)\.proto"
 )
 
+SCALARS = {  # by FieldDescriptor.CPPTYPE_*
+    1: "INTEGER",
+    2: "BIGINT",
+    3: "UINTEGER",
+    4: "UBIGINT",
+    5: "DOUBLE",
+    6: "DOUBLE",
+    7: "BOOLEAN",
+    8: "VARCHAR",  # of enums: the name
+    9: "VARCHAR",  # also bytes, in base64
+}
+WELL_KNOWN_TYPES = {
+    "google.protobuf.Timestamp": "TIMESTAMPTZ",
+    "google.protobuf.Duration": "VARCHAR",
+    "google.protobuf.FieldMask": "VARCHAR",
+    "google.protobuf.DoubleValue": "DOUBLE",
+    "google.protobuf.FloatValue": "DOUBLE",
+    "google.protobuf.Int64Value": "BIGINT",
+    "google.protobuf.UInt64Value": "UBIGINT",
+    "google.protobuf.Int32Value": "INTEGER",
+    "google.protobuf.UInt32Value": "UINTEGER",
+    "google.protobuf.BoolValue": "BOOLEAN",
+    "google.protobuf.StringValue": "VARCHAR",
+    "google.protobuf.BytesValue": "VARCHAR",
+}
+WRAPPED_NUMBERS = ("google.protobuf.Int64Value", "google.protobuf.UInt64Value")  # text in Protobuf's own JSON
 LIMITS = {  # of substitutes; beyond them Protobuf's JSON has no times
     "google.protobuf.Timestamp.seconds": (-62_135_596_800, 253_402_300_799),
     "google.protobuf.Duration.seconds": (-315_576_000_000, 315_576_000_000),
@@ -132,6 +159,38 @@ class ProtobufSchema(Compiled):
             nested = nested[index].nested_type
         return found
 
+    def kinds(self, indexes: tuple[int, ...] | None = None) -> dict[str, Kind]:
+        found = _Kinds().of_message(self._descriptor(indexes or (0,)))
+        return found if isinstance(found, dict) else {}
+
+
+class _Kinds:
+    """The types in SQL of messages, as ``_message`` shows them."""
+
+    def __init__(self) -> None:
+        self._inside: list[str] = []  # names of the messages around a field
+        self._counted = Counted()
+
+    def of_message(self, descriptor: Any) -> Kind:
+        name = descriptor.full_name
+        if _is_well_known(descriptor):
+            return WELL_KNOWN_TYPES.get(name, ANY)
+        if name in self._inside:
+            return ANY
+        self._inside.append(name)
+        kinds = {field.name: self._of(field) for field in descriptor.fields}
+        self._inside.pop()
+        return kinds
+
+    def _of(self, field: Any) -> Kind:
+        entry = field.message_type
+        if field.is_repeated and entry is not None and entry.GetOptions().map_entry:
+            return Map(SCALARS[entry.fields_by_name["key"].cpp_type], self._of(entry.fields_by_name["value"]))
+        if not self._counted.may_go_on(len(self._inside)):
+            return ANY
+        kind = SCALARS[field.cpp_type] if entry is None else self.of_message(entry)
+        return [kind] if field.is_repeated else kind
+
 
 class _Hiding:
     """Hides fields of messages."""
@@ -187,6 +246,8 @@ def _is_well_known(descriptor: Any) -> bool:
 def _message(message: Any) -> object:
     """Return a message as JSON: names of fields as in the schema, 64-bit integers as numbers, fields without presence always."""
     if _is_well_known(message.DESCRIPTOR):
+        if message.DESCRIPTOR.full_name in WRAPPED_NUMBERS:
+            return message.value
         try:
             return require("google.protobuf.json_format").MessageToDict(message)
         except Exception:  # an Any of a type that is not known, a Timestamp out of range: shown by its fields

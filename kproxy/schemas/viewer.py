@@ -7,6 +7,7 @@ from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
 from kproxy.schemas.formats import PayloadError, SchemaType
 from kproxy.schemas.framings import attributes
+from kproxy.schemas.kinds import Kind, agreed
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES, Id, Located, Schema, Schemas
 
 UNKNOWN = "no schema with this id is known"
@@ -54,6 +55,7 @@ class SchemaViewer:
     def __init__(self, schemas: Schemas) -> None:
         self.schemas = schemas
         self.seen: Counter[Seen] = Counter()
+        self._messages: dict[tuple[str | None, Schema], set[tuple[int, ...] | None]] = {}  # of values of Protobuf
 
     def view(self, data: bytes, content: Content) -> object | None:
         """Return the value, or None without a framing and a schema of the topic."""
@@ -90,6 +92,8 @@ class SchemaViewer:
             fits = {"fits": False} if not isinstance(error, KproxyError) or isinstance(error, PayloadError) else {}
             return {**shown, **fits, "problem": problem, **_undescribed(located.payload, content)}
         shown["value"] = value
+        if schema.type == SchemaType.PROTOBUF and content.part == "value" and len(self._messages) < MOST_SEEN:
+            self._messages.setdefault((content.topic, schema), set()).add(located.indexes()[0])
         if broken:
             shown |= {"fits": False, "problem": f"the value is not valid: {'; '.join(broken)}"}
         self._count(located, content, shown.get("problem"))
@@ -114,12 +118,16 @@ class SchemaViewer:
         if seen in self.seen or len(self.seen) < MOST_SEEN:
             self.seen[seen] += 1
 
-    def kinds(self, topic: str) -> dict[str, str]:
-        """Return the types in SQL of fields of a topic's values that JSON has no type for, where all its schemas agree."""
+    def kinds(self, topic: str) -> dict[str, Kind]:
+        """Return the types in SQL of fields of a topic's values, where all its schemas agree."""
         values = {one.schema for one in self.seen if (one.topic, one.part, one.problem) == (topic, "value", None)}
-        found = [self.schemas.compiled(schema).kinds() for schema in values if schema is not None]
-        every = {name: {kinds.get(name) for kinds in found if name in kinds} for kinds in found for name in kinds}
-        return {name: str(*kinds) for name, kinds in every.items() if len(kinds) == 1}
+        found = [
+            self.schemas.compiled(schema).kinds(indexes)
+            for schema in values
+            if schema is not None
+            for indexes in self._messages.get((topic, schema), {None})
+        ]
+        return agreed(found)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return what was seen so far: a row for each topic, part, schema and problem."""

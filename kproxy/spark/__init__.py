@@ -15,6 +15,7 @@
     local.py        the cores of one machine in place of Spark, for ingest
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
     report.py       the analyses in DuckDB on the executors, of some clusters or days; sources.py: tables that Spark has to copy
+    topic_view.py   a view of one topic: a typed column for each field of its values
     session.py      the Spark session or context of a job
 
 Seams
