@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.secrets_block import without_secrets
-
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines()]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-ENCRYPTED = "07-tls13-dsb.pcapng"
-
 # Requests that the broker logged as answered during the recording, but that were sent before it began.
 SENT_BEFORE = {"10-kraft-interbroker.pcap": 7}
 
@@ -40,15 +36,6 @@ def test_every_exchange_is_what_the_broker_logged(entry: dict[str, str]) -> None
     assert f" {entry['file']}: {requests}/{requests} requests, " in verdict
     not_seen = SENT_BEFORE.get(entry["file"], 0)
     assert re.search(rf", bodies \d+ equal 0 not, {not_seen} rows of the log not seen, exit 0$", verdict), verdict
-
-
-def test_what_is_encrypted_is_said_to_be_tls(tmp_path: Path) -> None:
-    bare = tmp_path / "without-keys.pcapng"
-    bare.write_bytes(without_secrets((CAPTURES / ENCRYPTED).read_bytes())[0])
-    command = [sys.executable, "-c", "from kproxy.cli import main; main()", "decode", str(bare)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    assert "TLS" in run.stdout + run.stderr
-    assert "ApiVersions" not in run.stdout
 
 
 def test_an_incremental_fetch_is_shown_in_full() -> None:

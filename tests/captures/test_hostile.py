@@ -1,4 +1,4 @@
-"""Hostile captures by their numbers: 30, wrong keys. Others: tests/output/test_hostile_names.py, test_canaries.py, tests/capture."""
+"""Hostile captures: 30, wrong keys. 18: tests/output/test_hostile_names.py; 21: test_canaries.py; the others: tests/capture."""
 
 import json
 import subprocess

@@ -165,7 +165,7 @@ def test_attack_19_brokers_without_end_do_not_take_all_ports(scripted: Scripted,
 FAULTS = ("raises", "hangs", "answers with no verdict", "grows past the cap", "replies to a response")
 
 
-def test_attack_22_a_filter_at_fault(scripted: Scripted, tmp_path: Path) -> None:
+def test_promise_19_attack_22_a_filter_at_fault(scripted: Scripted, tmp_path: Path) -> None:
     """An observer's faults change nothing; a policy's are answered with UNKNOWN_SERVER_ERROR, and close no connection."""
 
     def heartbeats(peer: Peer) -> None:

@@ -4,12 +4,11 @@ import functools
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -260,18 +259,6 @@ def test_what_a_terminal_would_obey_is_not_in_the_command(
         Selection(store, 'clientId == "\0"').command("pcapng")
 
 
-def test_packets_are_those_that_tshark_sees(
-    store: Recorded, tmp_path: Path, require: Callable[[str, object, str], None]
-) -> None:
-    """Of the exchanges chosen: each by its API and correlation id."""
-    require("tshark", shutil.which("tshark"), "no tshark")
-    found = dissected(Selection(store, CONDITION).write(Work(), "pcapng", tmp_path))
-    lines = [msgspec.json.decode(line) for line in Selection(store, CONDITION).lines(Work())]
-    requests = Counter({pair: count for pair, count in found.items() if pair[0]})  # a response has no API
-    assert requests == Counter((str(line["apiKey"]), str(line["correlationId"])) for line in lines)
-    assert found.total() == 2 * len(lines)
-
-
 def test_what_has_left_a_running_proxys_page_is_no_line(tmp_path: Path) -> None:
     with live(tmp_path) as store:
         feed = feed_of(tmp_path)
@@ -343,35 +330,6 @@ def test_of_a_selection_its_packets_in_the_order_of_their_times(tmp_path: Path) 
         again = decoded(exported(store, "pcapng", tmp_path / "some.pcapng", PRODUCED))
     times = [line["requestAt"] for line in again]
     assert Counter(times) == Counter(line["requestAt"] for line in decoded() if line["apiName"] == "Produce")
-
-
-def test_tshark_reads_the_same_requests(tmp_path: Path, require: Callable[[str, object, str], None]) -> None:
-    require("tshark", shutil.which("tshark"), "no tshark")
-    with showing(tmp_path) as store:
-        written = exported(store, "pcapng", tmp_path / "all.pcapng")
-    found, expected = dissected(written), dissected(ORDERS)
-    assert found == expected != Counter()
-
-
-def dissected(capture: Path) -> Counter[tuple[str, str]]:
-    """How often Wireshark's Kafka dissector finds an API and a correlation id."""
-    ports = {line["broker"].rpartition(":")[2] for line in asking.decoded(capture)}
-    words = [
-        "tshark",
-        "-r",
-        str(capture),
-        "-Y",
-        "kafka",
-        "-T",
-        "fields",
-        "-e",
-        "kafka.api_key",
-        "-e",
-        "kafka.correlation_id",
-    ]
-    words += [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
-    rows = subprocess.run(words, capture_output=True, check=True, text=True).stdout.splitlines()
-    return Counter(pair for row in rows for pair in zip(*(field.split(",") for field in row.split("\t")), strict=False))
 
 
 def test_anonymized_has_no_name_address_or_record(tmp_path: Path) -> None:

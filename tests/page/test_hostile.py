@@ -25,7 +25,6 @@ from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.vocabulary import VOCABULARY
 from tests.page.asking import TOKEN, Browser, opened
 from tests.support.canaries import Canaries, capture, record_scenes, scenes, unpacked
-from tests.support.corpus import CAPTURES
 from tests.support.hostile_names import hostile_names, scenes_of
 from tests.support.sampled import sampled
 
@@ -142,38 +141,6 @@ def test_contents_of_records_are_in_no_answer_unless_they_are_asked_for(tmp_path
     assert all(
         f"{side} value" in set().union(*places.values()) | places["read again"] for side in ("produced", "fetched")
     )
-
-
-SOME = ("04", "08")
-WITH_RECORDS = [
-    pytest.param(file, marks=[] if file.name.startswith(SOME) else pytest.mark.long, id=file.name[:2])
-    for file in sorted(CAPTURES.glob("*.pcap"))
-    if not file.name.startswith("12")
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", WITH_RECORDS)
-def test_values_of_captures_are_in_no_answer(file: Path) -> None:
-    """The values are those of ``kproxy decode --records``, without those that are in its output without the option."""
-    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl"]
-    without, with_records = (subprocess.check_output([*words, *more, str(file)]) for more in ([], ["--records"]))
-    values = {text for line in with_records.splitlines() for text in texts_of_records(json.loads(line))}
-    planted = [value for value in values if len(value) >= 8 and json.dumps(value)[1:-1].encode() not in without]
-    assert planted
-    with opened(file) as store:
-        found = frames_and_files(store)
-    assert sum(len(data) for data in found.values()) > 100_000
-    assert [(name, value) for value in planted for name, data in found.items() if value[:24].encode() in data] == []
-
-
-def texts_of_records(line: dict[str, Any]) -> Iterator[str]:
-    """Keys and values of ordinary records in a line of the decoded log, as text."""
-    for one in line.get("embedded", ()):
-        for record in (one.get("json") or {}).get("records") or () if one["kind"] == "records" else ():
-            for content in (record.get("key"), record.get("value")):
-                if isinstance(content, dict) and isinstance(content.get("text"), str):
-                    yield content["text"]
 
 
 def frames_and_files(store: Recorded) -> dict[str, bytes]:

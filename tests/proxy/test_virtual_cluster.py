@@ -174,20 +174,6 @@ async def test_a_port_that_is_taken_is_said_when_the_configuration_names_it() ->
                 pass
 
 
-async def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -> None:
-    async with Broker() as here, Broker() as there, front(here.address, addresses=FIXED) as proxy:
-        reader, writer = await proxy.connect()
-        assert await ask(reader, writer, BEAT) == BEATEN
-        now = Cluster(listen=proxy.address, bootstrap=[there.address], addresses=FIXED)
-        proxy.cluster.configure(now, proxy.with_cluster(now))
-        assert await ask(reader, writer, BEAT) == BEATEN
-        other, second = await proxy.connect()
-        assert await ask(other, second, BEAT) == BEATEN
-        assert (here.came, there.came) == (1, 1)
-        writer.close()
-        second.close()
-
-
 async def test_promise_15_a_filter_that_cannot_be_loaded_leaves_all_as_it_was() -> None:
     async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         chain, plan = proxy.cluster._filters.chain, proxy.cluster.plan
@@ -241,34 +227,6 @@ async def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
             assert link.closed and proxy.causes[cause] == before + 1
             writer.close()
         over.set()
-
-
-async def test_promise_14_a_drain_answers_what_is_in_flight() -> None:
-    slow = asyncio.Event()
-
-    class Slow(Broker):
-        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if await reader.read(len(BEAT)):  # nothing comes on the idle one
-                await slow.wait()
-                writer.write(BEATEN)
-                await reader.read()
-            writer.close()
-
-    async with Slow() as broker, front(broker.address, addresses=FIXED) as proxy:
-        reader, writer = await proxy.connect()
-        idle, second = await proxy.connect()
-        writer.write(BEAT)
-        await proxy.until(lambda: sum(link.in_flight_count for link in proxy.worker.links) == 1)
-        await proxy.until(lambda: len(proxy.worker.links) == 2)
-        proxy.cluster.stop()
-        for link in proxy.cluster.links():
-            link.drain()
-        assert await idle.read() == b""
-        slow.set()
-        assert await reader.read() == BEATEN
-        assert proxy.causes == {CloseCause.DRAIN: 2}
-        writer.close()
-        second.close()
 
 
 @pytest.mark.parametrize("filters", [[], [FilterUse(use="tests.proxy.test_virtual_cluster:Policy")]])

@@ -1,14 +1,12 @@
 """The analyzer as a process: what `kproxy decode` says of a capture it says of the same bytes in its tap."""
 
 import asyncio
-import base64
 import errno
 import itertools
 import json
 import os
 import random
 import resource
-import shutil
 import socket
 import subprocess
 import sys
@@ -41,23 +39,16 @@ from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event, Exchange, Session
-from tests.conftest import Require
 from tests.support.command import kproxy
 from tests.support.conversation import broker, client, events_of, fetch_exchange, produce_exchange, records_of
 from tests.support.corpus import CAPTURES
 from tests.support.frames import (
     batch,
-    compact,
-    compact_array,
     heartbeat,
     heartbeat_answer,
     record,
     request,
     response,
-    sasl_authenticate,
-    sasl_authenticate_answer,
-    sasl_handshake,
-    sasl_handshake_answer,
     string,
 )
 from tests.support.loops import run
@@ -199,24 +190,6 @@ def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) ->
         analyzer.drain()
     _, synced = map(json.loads, log.read_text().splitlines())
     assert [one["kind"] for one in synced["embedded"]] == ["connect-assignment"]
-
-
-@pytest.mark.slow
-def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require) -> None:
-    require("tshark", shutil.which("tshark"), "tshark is not there")
-    options = Rotated(path=str(tmp_path / "kafka.pcapng"), most_size=20_000, keep=1_000)
-    with AnalyzerProcess(Analysis(capture=options)) as analyzer:
-        analyzer.tap(tap_items(CAPTURES / WHOLE[0]))
-        exchanges = analyzer.drain().exchanges
-    bad = "tcp.checksum.status == 0 || tcp.analysis.retransmission || tcp.analysis.lost_segment"
-    checks = ["-o", "tcp.check_checksum:TRUE", "-T", "fields", "-e", "frame.number"]
-    commented = 0
-    for part in sorted(tmp_path.iterdir()):
-        for words, expected in ((["-Y", bad], False), (["-Y", "frame.comment"], True)):
-            run = subprocess.run(["tshark", "-r", str(part), *words, *checks], capture_output=True, check=True)
-            assert bool(run.stdout) == expected
-            commented += len(run.stdout.splitlines()) if expected else 0
-    assert commented >= exchanges
 
 
 def test_it_starts_small_and_is_found_by_its_name(tmp_path: Path) -> None:
@@ -368,57 +341,6 @@ def test_attack_23_a_folder_that_is_not_there_is_said_and_counted(tmp_path: Path
     assert counts.outputs["log"].written == len(written) > 0
     assert counts.outputs["log"].dropped > 0
     assert counts.exchanges == correlation_id  # counted, whatever the disk does
-
-
-PASSWORDS = [b"canary-of-plain", b"canary-of-scram", b"canary-of-setting"]
-
-
-def secret_items() -> Iterator[Item]:
-    """PLAIN, a SCRAM proof, AlterUserScramCredentials (KIP-554) and a topic's secret setting, on connections of their own."""
-    tokens = [b"\0alice\0" + PASSWORDS[0], b"c=biws,r=abc,p=" + base64.b64encode(PASSWORDS[1])]
-    for number, (mechanism, token) in enumerate(zip(["PLAIN", "SCRAM-SHA-256"], tokens, strict=True), 1):
-        yield opened(number, *ADDRESSES)
-        for direction, data in (
-            (0, sasl_handshake(1, 1, mechanism)),
-            (1, sasl_handshake_answer(1)),
-            (0, sasl_authenticate(2, token)),
-            (1, sasl_authenticate_answer(2)),
-        ):
-            yield TapKind.DATA, number, direction, 5, data
-    salted = bytes([len(PASSWORDS[1]) + 1]) + PASSWORDS[1]
-    upsertion = compact("alice") + b"\x01" + pack(">i", 4096) + salted + salted + b"\0"
-    scram = b"\x01" + compact_array(upsertion) + b"\0"
-    setting = string("ssl.keystore.password") + string(PASSWORDS[2].decode())
-    alter = pack(">i", 1) + b"\x02" + string("orders") + pack(">i", 1) + setting + b"\0"
-    yield opened(3, *ADDRESSES)
-    yield TapKind.DATA, 3, 0, 5, request(51, 0, 3, scram, tags=b"\0")
-    yield TapKind.DATA, 3, 0, 6, request(33, 0, 4, alter)
-    yield TapKind.DATA, 3, 0, 7, request(33, 0, 5, alter[:-9])  # one that cannot be read
-    yield TapKind.DATA, 3, 1, 8, response(3, pack(">i", 0) + b"\x01\0", tags=b"\0")
-    # tokens without a frame of their own (SaslHandshake v0)
-    yield opened(4, *ADDRESSES)
-    yield TapKind.DATA, 4, 0, 5, sasl_handshake(1, 0, "PLAIN")
-    yield TapKind.DATA, 4, 1, 5, sasl_handshake_answer(1)
-    yield TapKind.DATA, 4, 0, 6, pack(">i", len(tokens[0])) + tokens[0]
-
-
-def test_attack_21_no_secret_is_in_any_file_or_message(tmp_path: Path) -> None:
-    analysis = Analysis(
-        log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
-    )
-    with AnalyzerProcess(analysis) as analyzer:
-        analyzer.tap(secret_items())
-        assert analyzer.drain().exchanges >= 6
-        messages = msgspec.json.encode(analyzer.heard)
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert b"AlterUserScramCredentials" in files["kafka.jsonl"] and b"alice" in files["kafka.pcapng"]
-    for name, data in {**files, "messages": messages}.items():
-        for secret in PASSWORDS:
-            for offset in range(3):  # base64 of it, wherever it stands
-                encoded = base64.b64encode(b"x" * offset + secret)[4:-4]
-                assert encoded not in data, f"{secret!r} in base64 is in {name}"
-            for form in (secret, secret.hex().encode(), secret.hex(" ").encode()):
-                assert form not in data, f"{secret!r} is in {name}"
 
 
 def changed(data: bytes, rng: random.Random) -> bytes:

@@ -103,25 +103,6 @@ def test_it_is_started_configured_and_ends_when_asked(monkeypatch: pytest.Monkey
     assert run("asyncio", main()) == ("", True, Brokers, [0], False, None)
 
 
-def test_a_killed_one_is_replaced() -> None:
-    async def main() -> Any:
-        listener = Listener()
-        child, keeping = await keep(listener)
-        pids = []
-        for _ in range(3):
-            await listener.answers.get()
-            assert child.pid
-            pids.append(child.pid)
-            os.kill(child.pid, signal.SIGKILL)
-        child.kill()
-        await keeping
-        return len(set(pids)), listener.codes
-
-    count, codes = run("asyncio", main())
-    assert count == 3
-    assert set(codes) == {-9}
-
-
 def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
     async def main() -> Any:
         listener = Listener("fork")
