@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
+from kproxy.protocol import Direction as Direction  # noqa: PLC0414 - filters import it from here
 from kproxy.protocol.structs import struct_types
-from kproxy.session import Direction as Direction  # noqa: PLC0414 - filters import it from here
 
 if TYPE_CHECKING:
     from kproxy.schemas.store import Schemas

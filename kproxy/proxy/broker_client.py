@@ -25,7 +25,6 @@ from kproxy.protocol import (
 from kproxy.protocol.addresses import join_address, split_address
 from kproxy.protocol.constants import uvarint
 from kproxy.proxy.network.upstream import Upstream
-from kproxy.session.recognise import foreign_size
 
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
@@ -88,12 +87,9 @@ class BrokerClient:
         if not start:
             raise EOFError(CLOSED)
         start += await self._reader.readexactly(4 - len(start))
-        explanation = explain_foreign_protocol(start, Direction.RESPONSE)
-        if explanation:
-            raise EOFError(explanation)
         size = int.from_bytes(start, "big", signed=True)
         if not 4 <= size <= MOST_ANSWER:
-            raise EOFError(f"an answer of {size} bytes")
+            raise EOFError(explain_foreign_protocol(start, Direction.RESPONSE) or f"an answer of {size} bytes")
         return await self._reader.readexactly(size)
 
 
@@ -234,5 +230,7 @@ SETTINGS = {
 
 def explain_foreign_protocol(start: bytes, direction: Direction) -> str | None:
     """Explain four bytes that stand where Kafka has the size of a frame; None if they are of no known protocol."""
+    from kproxy.session.recognise import foreign_size  # noqa: PLC0415 - half a MB, for mistakes only
+
     foreign = foreign_size(start, direction)
     return SETTINGS.get((foreign.kind, direction), foreign.what) if foreign else None

@@ -7,7 +7,6 @@
     kproxy: analyzer (kproxy-analyzer)         the analyzer; name: kproxy:analyzer
 """
 
-import ctypes
 import faulthandler
 import importlib
 import os
@@ -19,7 +18,8 @@ from typing import NamedTuple, NoReturn
 
 from setproctitle import setproctitle, setthreadtitle
 
-PR_SET_PDEATHSIG = 1
+from kproxy.proxy.system_calls import die_with_parent
+
 STACK_SIGNAL = signal.SIGQUIT  # a child writes its stack; it is in a process group of its own, away from Ctrl-\
 ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's title: scripts look for it
 IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # which are the supervisor's
@@ -58,14 +58,14 @@ def set_process_title(title: str, name: str) -> None:
 def begin_child(arguments: ChildArguments) -> None:
     """Ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, take the title.
 
-    Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
+    Linux kills the child with its parent, so a child that hangs ends as well. Exits at once if the
     parent is gone already.
     """
     for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if arguments.stack >= 0:
         faulthandler.register(STACK_SIGNAL, os.fdopen(os.dup(arguments.stack), "wb"), all_threads=True)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent(signal.SIGKILL)
     if os.getppid() != arguments.parent:
         os._exit(1)
     if arguments.worker < 0:

@@ -24,13 +24,19 @@ from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
-from kproxy.session.sasl import SaslPhase
 
 if TYPE_CHECKING:
     from kproxy.proxy.client_logins import ClientLogins
+    from kproxy.session.sasl import SaslPhase
 
 AFTER_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
+
+
+def _new_phase() -> "SaslPhase":
+    from kproxy.session.sasl import SaslPhase  # noqa: PLC0415 - half a MB, for logins that pass through kproxy only
+
+    return SaslPhase()
 
 
 class FilterDispatch:
@@ -58,7 +64,7 @@ class FilterDispatch:
         """Note a SaslHandshake request; return whether raw SASL tokens follow it (session/sasl.py has the rules)."""
         if not self.clients_log_in:
             return False
-        phase: SaslPhase = link.sasl or SaslPhase()
+        phase: SaslPhase = link.sasl or _new_phase()
         link.sasl = phase
         try:
             header = read_request_header(frame, 4)
@@ -74,7 +80,7 @@ class FilterDispatch:
         data = frame[4:]
         was_in_tokens = link.sasl is not None and link.sasl.in_tokens
         if link.sasl is None:
-            link.sasl = SaslPhase()
+            link.sasl = _new_phase()
             is_token = bool(link.sasl.begins_with_token(data))
         else:
             is_token = not link.sasl.ends_with(data)

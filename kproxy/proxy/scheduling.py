@@ -27,9 +27,7 @@ too long (Stuck). It needs the interpreter for that, which a thread in C does no
 """
 
 import asyncio
-import ctypes
 import os
-import platform
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -37,34 +35,16 @@ from enum import Enum
 from threading import Thread
 from typing import Any
 
+from kproxy.proxy.system_calls import take_slices
+
 SHORT_SLICE_NS = 100_000  # the shortest that the kernel allows; its default is some milliseconds
-SCHED_OTHER = 0
-SYSCALL_NUMBERS = {"x86_64": 314, "aarch64": 274, "riscv64": 274, "ppc64le": 355, "s390x": 345}  # of sched_setattr
-
-
-class SchedAttr(ctypes.Structure):
-    """struct sched_attr of sched_setattr(2), in its first version."""
-
-    _fields_ = [
-        ("size", ctypes.c_uint32),
-        ("sched_policy", ctypes.c_uint32),
-        ("sched_flags", ctypes.c_uint64),
-        ("sched_nice", ctypes.c_int32),
-        ("sched_priority", ctypes.c_uint32),
-        ("sched_runtime", ctypes.c_uint64),  # the slice, for SCHED_OTHER
-        ("sched_deadline", ctypes.c_uint64),
-        ("sched_period", ctypes.c_uint64),
-    ]
 
 
 def take_short_slices() -> bool:
     """Have this thread, and those that it starts, run in short slices. Return whether the kernel accepted that."""
-    number = SYSCALL_NUMBERS.get(platform.machine())
-    if number is None or os.sched_getscheduler(0) != SCHED_OTHER:  # someone chose another policy: leave it
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:  # someone chose another policy: leave it
         return False
-    nice = os.getpriority(os.PRIO_PROCESS, 0)
-    wanted = SchedAttr(ctypes.sizeof(SchedAttr), SCHED_OTHER, 0, nice, 0, SHORT_SLICE_NS, 0, 0)
-    return bool(ctypes.CDLL(None).syscall(number, 0, ctypes.byref(wanted), 0) == 0)
+    return take_slices(os.getpriority(os.PRIO_PROCESS, 0), SHORT_SLICE_NS)
 
 
 def take_what_is_left() -> None:
@@ -147,8 +127,3 @@ class PacedLoop:
         if pace is Pace.BACKGROUND:
             take_what_is_left()
         self._loop.run_forever()
-
-
-def raise_in(thread: Thread, exception: type[BaseException]) -> None:
-    """Raise an exception in a thread, at its next step in Python."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(exception))

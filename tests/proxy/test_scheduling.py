@@ -16,12 +16,11 @@ from kproxy.proxy.scheduling import (
     STARVED_S,
     Pace,
     PacedLoop,
-    SchedAttr,
     Starvation,
-    raise_in,
     take_short_slices,
     take_what_is_left,
 )
+from kproxy.proxy.system_calls import raise_in
 
 
 def in_a_thread(*steps: object) -> list[object]:
@@ -50,13 +49,6 @@ def test_short_slices_change_neither_policy_nor_priority() -> None:
 
 def test_another_policy_is_left_alone() -> None:
     assert in_a_thread(take_what_is_left, take_short_slices, policy)[1:] == [False, os.SCHED_IDLE]
-
-
-def test_the_structure_is_that_of_the_manual_page() -> None:
-    """sched_setattr(2): SCHED_ATTR_SIZE_VER0 is 48."""
-    import ctypes  # noqa: PLC0415
-
-    assert ctypes.sizeof(SchedAttr) == 48
 
 
 STEP = 0.25

@@ -33,7 +33,8 @@ from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import MESSAGE_DROPPED, Channel
-from kproxy.proxy.scheduling import PacedLoop, raise_in
+from kproxy.proxy.scheduling import PacedLoop
+from kproxy.proxy.system_calls import raise_in
 from kproxy.proxy.tap.ring import TapReader
 from kproxy.schemas.settings import SchemaSources
 

@@ -8,10 +8,10 @@ SIGHUP              read the configuration and the TLS files again, as after a c
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -409,9 +409,11 @@ class PageAddress:
 def _write_url_file(url: str) -> Path:
     """Write the address of the page to a file that only its owner may read; return its path."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
-    where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
-    # mode 0600, and a name that cannot be guessed
-    fd, path = tempfile.mkstemp(prefix="kproxy-page-", suffix=".url", dir=where)
+    where = folder if folder and os.access(folder, os.W_OK) else os.environ.get("TMPDIR", "/tmp")
+    path = Path(
+        where, f"kproxy-page-{secrets.token_hex(8)}.url"
+    )  # as mkstemp makes it, without the imports of tempfile
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
-    return Path(path)
+    return path

@@ -14,7 +14,6 @@ import gc
 import os
 import signal
 import sys
-import sysconfig
 from pathlib import Path
 
 import msgspec
@@ -117,6 +116,8 @@ def _wait_for(pid: int) -> int:
 
 def environment() -> dict[str, str]:
     """Return the environment with a PYTHONPATH on which this kproxy is found."""
+    import sysconfig  # noqa: PLC0415 - memory that a run without analysis does not need
+
     root = str(Path(__file__).parents[3])
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     before = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
