@@ -66,23 +66,6 @@ def test_a_lost_segment_costs_at_most_the_frames_it_touched(name: str, size: int
         assert names(events) <= {"Exchange", "Gap"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_packet_twice_counts_once(name: str) -> None:
-    packets = load(name)
-    assert lines(decode(packet for packet in packets for _ in range(2))) == lines(decode(packets))
-
-
-@pytest.mark.parametrize("name", sampled(TWO_SIDED, ["03", "11"]))
-def test_the_client_alone(name: str) -> None:
-    both = [event for event in decode(load(name)) if isinstance(event, Exchange)]
-    clients = {event.connection.client for event in both}
-    events = decode(packet for packet in load(name) if source(packet) in clients)
-    alone = [event for event in events if isinstance(event, Exchange)]
-    assert Counter(map(request_of, alone)) == Counter(map(request_of, both))
-    assert all(event.unanswered or not event.expects_response for event in alone)
-    assert not [event for event in events if isinstance(event, BadFrame | NotKafka)]
-
-
 @pytest.mark.parametrize("with_syn", [True, False])
 @pytest.mark.parametrize("name", sampled(TWO_SIDED, ["03", "11"]))
 def test_the_broker_alone(name: str, with_syn: bool) -> None:
@@ -116,28 +99,6 @@ def response_of(event: Exchange) -> tuple[str, int | None, int]:
 def source(packet: Packet) -> str:
     ip = IP(ip_of(packet))
     return f"{ip.src}:{ip.sport}"
-
-
-def request_of(event: Exchange) -> tuple[object, ...]:
-    assert event.request is not None
-    return event.connection.client, event.correlation_id, event.api_key, bytes(event.request.data)
-
-
-@pytest.mark.parametrize("name", ["01", "03", "05", "08", "10"])
-def test_a_capture_that_begins_anywhere_has_all_that_began_later(name: str) -> None:
-    packets, rng = load(name), random.Random(3)
-    whole = [event for event in decode(packets) if isinstance(event, Exchange)]
-    known = Counter(map(request_of, whole))
-    for cut in rng.sample(range(1, len(packets)), 40):
-        seen = [
-            e
-            for e in decode(packets[cut:])
-            if isinstance(e, Exchange) and e.request is not None and not e.request.error
-        ]
-        first = packets[cut].time_ns
-        later = Counter(request_of(e) for e in whole if e.request is not None and e.request.started_at > first)
-        assert later - Counter(map(request_of, seen)) == Counter()
-        assert Counter(map(request_of, seen)) <= known  # and nothing is invented
 
 
 @pytest.mark.parametrize("name", ["01", "05", "11"])

@@ -9,7 +9,7 @@ The whole flow says what is true. A *view* is what is left of a flow's segments;
 Segments are rebuilt from what the capture's packets hold, so that a view can also begin within one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -308,9 +308,3 @@ def describe(exchange: Exchange) -> str:
         f"{exchange.api_name} v{exchange.api_version} id {exchange.correlation_id} of {exchange.client_id!r}, "
         f"sizes {sizes}, {exchange.unanswered or exchange.undecoded or 'whole'}"
     )
-
-
-def late_starts(segments: list[Segment]) -> Iterator[list[Segment]]:
-    """All ends of the flow, shortest last: the first packet dropped, the first two, ..."""
-    for count in range(1, len(segments)):
-        yield segments[count:]
