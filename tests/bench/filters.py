@@ -34,6 +34,7 @@ import importlib
 import io
 import json
 import random
+import selectors
 import socket
 import statistics
 import struct
@@ -95,13 +96,20 @@ class Broker:
 
     def __init__(self) -> None:
         self.answers: dict[int, bytes] = {}
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1_024)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
+        silent = selectors.DefaultSelector()  # connections have a thread from their first request on
+        silent.register(self._listener, selectors.EVENT_READ)
         while True:
-            threading.Thread(target=self._serve, args=(self._listener.accept()[0],), daemon=True).start()
+            for found in (key.fileobj for key, _ in silent.select()):
+                if found is self._listener:
+                    silent.register(self._listener.accept()[0], selectors.EVENT_READ)
+                else:
+                    silent.unregister(found)
+                    threading.Thread(target=self._serve, args=(found,), daemon=True).start()
 
     def _serve(self, connected: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError):

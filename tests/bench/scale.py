@@ -1,11 +1,14 @@
 """How the cost of `kproxy run` grows with what it serves, and what it takes at rest.
 
-    python -m tests.bench.scale [--rounds 3] [--only start,connections,brokers,clusters,topics,groups]
+    python -m tests.bench.scale [--rounds 3] [--only start,allocations,connections,brokers,clusters,topics,groups]
 
 Each row is a proxy of its own in front of a broker made here, under a load of eight connections:
 
     start        until the first client is accepted; memory with everything and without analysis, if no other Python runs here
-    connections  8, 1,000 and 5,000 other clients are connected and silent
+    allocations  calls of malloc a request, of the worker and of the analyzer, beside haproxy's (which has pools of its own);
+                 Python's small objects count, as PYTHONMALLOC=malloc takes them from there. Needs cc
+    connections  8, 1,000 and 20,000 other clients are connected and silent, or as many as the limit of open files allows here;
+                 three workers, as each client takes two files of its worker
     brokers      the cluster has 1, 3 and 100 brokers, each with a listener
     clusters     1 and 50 clusters are served, and only the first has clients
     topics       requests name 10 and 10,000 topics in turn
@@ -19,7 +22,10 @@ faster than its number, and at rest little should grow at all.
 
 import contextlib
 import itertools
+import multiprocessing
+import os
 import re
+import resource
 import shutil
 import socket
 import statistics
@@ -52,7 +58,7 @@ ROUND_S = 1.0
 REST_S = 5.0
 TRACED_S = 1.0
 CASES: dict[str, list[int]] = {
-    "connections": [8, 1_000, 5_000],
+    "connections": [8, 1_000, 20_000],
     "brokers": [1, 3, 100],
     "clusters": [1, 50],
     "topics": [10, 10_000],
@@ -142,16 +148,42 @@ def memory(pids: Sequence[int]) -> float:
     return sum(kib(f"/proc/{pid}/smaps_rollup", "Pss:") for pid in pids) / 1e6
 
 
-def calls(pid: int, work: Callable[[], int]) -> float:
-    """System calls of a process for each of what *work* counts; not a number without strace."""
+def calls(pids: Sequence[int], work: Callable[[], int]) -> float:
+    """System calls of processes for each of what *work* counts; not a number without strace."""
     if not shutil.which("strace"):
         return float("nan")
-    trace = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+    which = [word for pid in pids for word in ("-p", str(pid))]
+    trace = subprocess.Popen(["strace", "-c", "-f", *which], stderr=subprocess.PIPE, text=True)
     count = work()
     trace.terminate()
     lines = trace.communicate()[1].splitlines()
     total = next(line for line in lines if line.endswith("total")).split()
     return int(total[3]) / count
+
+
+def hold(stack: contextlib.ExitStack, where: str, count: int) -> None:
+    """Keep *count* connections open, in processes of their own."""
+    context, each = multiprocessing.get_context("fork"), min(count, most_files() // 2)
+
+    def connect(share: int, ready: Any) -> None:
+        kept = [socket.create_connection(address(where), 60) for _ in range(share)]
+        ready.put(len(kept))
+        time.sleep(3_600)
+
+    ready = context.Queue()
+    for begun in range(0, count, each):
+        process = context.Process(target=connect, args=(min(each, count - begun), ready), daemon=True)
+        process.start()
+        stack.callback(process.kill)
+    for _ in range(0, count, each):
+        ready.get(timeout=120)
+
+
+def most_files() -> int:
+    """Open files that a process may have here, less some for other things; the bench itself takes them all."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most - 500
 
 
 def row(
@@ -166,7 +198,7 @@ def row(
         after = cpu_of(workers), cpu_of(analyzers), switches(workers)
         rows.append([(late - early) / count for early, late in zip(before, after, strict=True)])
     worker, analyzer, switched = (statistics.median(column) for column in zip(*rows, strict=True))
-    called = calls(workers[0], lambda: drive(where, frames, TRACED_S))
+    called = calls(workers, lambda: drive(where, frames, TRACED_S))
     time.sleep(1)  # the analyzer ends what it has
     before_rest = cpu_of(pids)
     time.sleep(REST_S)
@@ -189,14 +221,14 @@ def case(name: str, number: int, folder: Path, rounds: int) -> str:
         for at in range(number if name == "clusters" else 1)
     ]
     frames = {"topics": produces, "groups": beats}.get(name, lambda _: beats(10))(number)
-    proxy = Proxy(folder / f"{name}{number}", served, limits={"connections": 6_000})
+    workers = 3 if name == "connections" else 1
+    proxy = Proxy(folder / f"{name}{number}", served, limits={"connections": 25_000}, workers=workers)
     with contextlib.ExitStack() as stack:
         stack.callback(proxy.close)
         proxy.start().analyzing()
         drive(proxy.bootstrap(), [asked(METADATA)], 0.2)  # it learns the brokers
         if name == "connections":
-            for _ in range(number):
-                stack.enter_context(socket.create_connection(address(proxy.bootstrap())))
+            hold(stack, proxy.bootstrap(), number)
         return row(proxy.bootstrap(), frames, proxy.workers(), proxy.named("kproxy-analyzer"), proxy.pids(), rounds)
 
 
@@ -207,6 +239,40 @@ def yardstick(folder: Path, rounds: int) -> str:
     with haproxy(folder, f"global\n nbthread 1\n{text}", port):
         pids = our_haproxy()
         return row(f"{HOST}:{port}", beats(10), pids[-1:], [], pids, rounds)
+
+
+def allocations(folder: Path) -> Iterator[str]:
+    """Calls of malloc a request."""
+    library = folder / "allocations.so"
+    subprocess.run(
+        ["cc", "-O2", "-shared", "-fPIC", "-o", library, Path(__file__).with_suffix("").parent / "allocations.c"],
+        check=True,
+    )
+    os.environ |= {"LD_PRELOAD": str(library), "ALLOCATIONS": str(folder), "PYTHONMALLOC": "malloc"}
+
+    def counted(where: str, **groups: list[int]) -> str:
+        def now(pids: list[int]) -> int:
+            return sum(int.from_bytes((folder / str(pid)).read_bytes(), "little") for pid in pids)
+
+        drive(where, beats(10), ROUND_S)
+        before = {name: now(pids) for name, pids in groups.items()}
+        count = drive(where, beats(10), ROUND_S)
+        time.sleep(1)  # the analyzer ends what it has
+        return ", ".join(f"{name} {(now(pids) - before[name]) / count:.2f}" for name, pids in groups.items())
+
+    try:
+        broker, port = serving(1), free_ports()
+        text = f"global\n nbthread 1\n{HAPROXY.format(listen=f'{HOST}:{port}', broker=broker.address)}"
+        with haproxy(folder, text, port):
+            yield f"allocations a request: haproxy {counted(f'{HOST}:{port}', worker=our_haproxy()[-1:])}"
+        proxy = Proxy(folder / "allocations", [cluster([broker.address])])
+        with contextlib.closing(proxy):
+            proxy.start().analyzing()
+            groups = {"worker": proxy.workers(), "analyzer": proxy.named("kproxy-analyzer")}
+            yield f"allocations a request: kproxy {counted(proxy.bootstrap(), **groups)}"
+    finally:
+        for name in ("LD_PRELOAD", "ALLOCATIONS", "PYTHONMALLOC"):
+            del os.environ[name]
 
 
 def start(folder: Path) -> Iterator[str]:
@@ -235,16 +301,15 @@ def start(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     """Run the rows."""
-    given = options_of(__doc__, rounds=3, only=["start", *CASES])
+    given = options_of(__doc__, rounds=3, only=["start", "allocations", *CASES])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if "start" in given.only:
-            for line in start(folder):
-                print(line, flush=True)
+        for line in itertools.chain(*(lines(folder) for lines in (start, allocations) if lines.__name__ in given.only)):
+            print(line, flush=True)
         print(f"{'':24} {'worker':>8} {'analyzer':>8} {'switches':>10} {'calls':>10} {'at rest':>8} {'MB':>8}")
         print(f"{'haproxy':24} {yardstick(folder, given.rounds)}", flush=True)
         for each in (name for name in CASES if name in given.only):
-            for number in CASES[each]:
+            for number in (min(number, most_files()) for number in CASES[each]):
                 print(f"{each:16}{number:>8,} {case(each, number, folder, given.rounds)}", flush=True)
 
 
