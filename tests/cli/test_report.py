@@ -3,19 +3,21 @@
 import io
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from kproxy.cli import main
 from kproxy.cli.options import schema_options
 from kproxy.cli.report import Meter, tell
 from kproxy.cli.report import report as report_here
 from kproxy.cli.report_request import OPTIONS, ReportRequest, make_plan, report_options, request_of
 from kproxy.cli.spark import report as report_on_spark
 from kproxy.errors import UsageError
+from tests.cli.conftest import Kproxy, Output
 from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
 
@@ -38,22 +40,12 @@ SELECT api_name, count(*) AS requests FROM exchanges GROUP BY api_name ORDER BY 
 """
 
 
-class Report:
-    """Runs ``kproxy report`` in this process; gives exit code, output, what went to standard error."""
-
-    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
-        self._capture = capture
-
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(["report", *map(str, words)])
-        out, err = self._capture.readouterr()
-        return int(exit_.value.code or 0), out.decode(), err.decode()
+Report = Callable[..., Output]
 
 
 @pytest.fixture
-def report(capsysbinary: pytest.CaptureFixture[bytes]) -> Report:
-    return Report(capsysbinary)
+def report(kproxy: Kproxy) -> Report:
+    return partial(kproxy, "report")
 
 
 @pytest.fixture

@@ -5,15 +5,17 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kproxy.analyses.duck import Database
 from kproxy.analyses.queries import Queries
-from kproxy.cli import main
 from kproxy.output.tables import TABLES
 from kproxy.protocol import facts
+from tests.cli.conftest import Kproxy, Output
 from tests.support.corpus import CAPTURES, ROOT
 from tests.support.tables import MANIFEST
 
@@ -21,22 +23,12 @@ ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 COUNT = "SELECT api_name, count(*) AS n FROM exchanges GROUP BY ALL ORDER BY n DESC, api_name LIMIT 2"
 
 
-class Sql:
-    """Runs ``kproxy sql`` in this process; gives exit code, output, what went to standard error."""
-
-    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
-        self._capture = capture
-
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(["sql", *map(str, words)])
-        out, err = self._capture.readouterr()
-        return int(exit_.value.code or 0), out.decode(), err.decode()
+Sql = Callable[..., Output]
 
 
 @pytest.fixture
-def sql(capsysbinary: pytest.CaptureFixture[bytes]) -> Sql:
-    return Sql(capsysbinary)
+def sql(kproxy: Kproxy) -> Sql:
+    return partial(kproxy, "sql")
 
 
 def test_a_table(sql: Sql) -> None:
