@@ -1,16 +1,17 @@
-"""Filters that go wrong between clients and a broker: observers disturb nothing, policies give errors that clients know."""
+"""Filters that go wrong between clients and a broker: observers disturb nothing, policies give errors that clients know.
 
-import subprocess
-from pathlib import Path
+That Java knows the errors of every API: tests/filters/test_error_responses.py (Kafka's classes), test_faults.py.
+"""
+
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.interop.clients import Client, Java, KafkaPython, Librdkafka, values
+from tests.interop.clients import Client, KafkaPython, Librdkafka, values
 from tests.interop.conftest import Behind
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import NEWEST, java
+from tests.support.kafka.jars import NEWEST
 from tests.support.sockets import end_offsets
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
@@ -18,21 +19,6 @@ LIMITS = {"frame_size": "8MiB", "held_frame_size": "8MiB"}
 SIDES = ("request", "response")
 FAULTS_TOTAL = "kproxy_filter_faults_total"
 FAULTS = ("raises", "hangs", "another correlation id", "grows past the cap", "no verdict")
-STARTS = (  # what Java's clients of 4.3 send from their start to their first record, and to their end
-    *("ApiVersions", "Metadata", "InitProducerId", "Produce", "EndTxn", "FindCoordinator", "JoinGroup"),
-    *("SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "OffsetCommit", "ConsumerGroupHeartbeat", "DescribeCluster"),
-    *("CreateTopics", "DescribeConfigs"),
-)
-KNOWN = ("UnknownServerException", "UNKNOWN_SERVER_ERROR", "unexpected error")
-MISREAD = (
-    "SchemaException",
-    "BufferUnderflow",
-    "correlation id",
-    "IllegalState",
-    "ClassCast",
-    "NullPointer",
-    "IndexOutOf",
-)
 
 
 def before(behind: Behind, use: str, **options: Any) -> Entrance:
@@ -40,16 +26,9 @@ def before(behind: Behind, use: str, **options: Any) -> Entrance:
     return behind({"use": f"tests.interop.failing_filters:{use}", "with": options}, limits=LIMITS)
 
 
-@pytest.mark.parametrize(
-    ("client", "fault"),
-    [
-        *(pytest.param(Librdkafka(), fault, id=f"librdkafka, {fault}") for fault in FAULTS),
-        *(pytest.param(KafkaPython(), fault, id=f"kafka-python, {fault}", marks=pytest.mark.slow) for fault in FAULTS),
-    ],
-)
-def test_an_observer_that_fails_at_every_hook_disturbs_no_client(
-    behind: Behind, topic_name: str, client: Client, fault: str
-) -> None:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_observer_that_fails_at_every_hook_disturbs_no_client(behind: Behind, topic_name: str, fault: str) -> None:
+    client = Librdkafka()
     entrance = before(behind, "Observer", fault=fault)
     topic = entrance.cluster.topic(topic_name)
     assert client.produce(entrance, topic, 20) == 20
@@ -74,48 +53,6 @@ def test_an_observer_that_fails_at_heads_and_tails_disturbs_no_client(
     topic = entrance.cluster.topic(topic_name)
     assert client.produce(entrance, topic, 20) == 20
     assert client.consume(entrance, topic, 20) == values(20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_an_observer_that_fails_at_every_hook_disturbs_no_client_of_java(
-    behind: Behind, topic_name: str, fault: str
-) -> None:
-    entrance = before(behind, "Observer", fault=fault)
-    topic = entrance.cluster.topic(topic_name)
-    assert Java().produce(entrance, topic, 20) == 20
-    for protocol in ("classic", "consumer"):
-        got = Java().consume(entrance, topic, 20, group_id=f"{topic}-{protocol}", group_protocol=protocol)
-        assert got == values(20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["raises", "hangs", "grows past the cap", "no verdict"])
-@pytest.mark.parametrize("direction", ["request", "response"])
-def test_a_policy_that_fails_gives_java_an_error_that_it_knows_at_every_api(
-    behind: Behind, topic_name: str, direction: str, fault: str
-) -> None:
-    """Each start ends with Kafka's own exception, which says what went wrong, or that time ran out where Java tries again."""
-    entrance = before(behind, "Policy")
-    topic = entrance.cluster.topic(topic_name)
-    assert Librdkafka().produce(entrance, topic, 20) == 20
-    cases = [f"{direction} {api} {fault}" for api in STARTS]
-    program = str(Path(__file__).with_name("Failing.java"))
-    words = java(NEWEST, program, entrance.bootstrap, topic, "control Produce", *cases, heap="512m")
-    run = subprocess.run(words, capture_output=True, text=True, timeout=400, check=True)
-    ends = dict(line.split("|", 1) for line in run.stdout.splitlines() if "|" in line)
-    assert ends.keys() == {"control Produce", *cases}, run.stderr[-2_000:]
-    assert ends.pop("control Produce") == "done"
-    unclear = {
-        case: end
-        for case, end in ends.items()
-        if any(word in end for word in MISREAD)
-        or not any(word in end + run.stderr for word in (*KNOWN, "TimeoutException"))
-    }
-    assert unclear == {}
-    assert {case for case, end in ends.items() if end == "done"} == set()
-    told = {case.split()[1] for case, end in ends.items() if any(word in end for word in KNOWN)}
-    assert told >= set(STARTS) - {"ApiVersions", "Metadata", "ListOffsets", "Fetch"}  # which it asks again
 
 
 @pytest.mark.slow
