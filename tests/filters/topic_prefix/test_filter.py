@@ -15,8 +15,8 @@ from kproxy.filters.topic_prefix import TopicPrefix
 from kproxy.filters.topic_prefix.acls import PatternFilter
 from kproxy.filters.topic_prefix.filter import TopicPrefixOptions
 from kproxy.filters.topic_prefix.rules import KEPT
-from kproxy.filters.topic_prefix.translation import ADMINISTRATION, ELEMENTS_IN_A_TURN, RENAMED, UNTOUCHED
-from kproxy.protocol import ApiKey, facts, message
+from kproxy.filters.topic_prefix.translation import ELEMENTS_IN_A_TURN, RENAMED, UNTOUCHED
+from kproxy.protocol import ApiKey, message
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import Learned, Message
 from kproxy.proxy.shared_state import SharedSets
@@ -161,16 +161,6 @@ def test_what_is_cut_through_carries_no_names_that_need_a_change(chain: Chain) -
     assert chain.wanted(Direction.RESPONSE, ApiKey.FETCH, 12) is Want.HOLD
 
 
-def test_what_brokers_say_to_each_other_is_refused(chain: Chain) -> None:
-    for key in set(facts().apis) - PASSING:
-        name = f"{facts().apis[key].name}Request"
-        for version in message(name).versions:
-            outcome = chain.on_request(
-                connection(), request_frame(name, version, newest(name, version).make(client_name))
-            )
-            assert isinstance(outcome, Close), key
-
-
 def test_what_the_facts_do_not_have_is_refused(chain: Chain) -> None:
     for direction in Direction:
         for key, version in ((999, 0), (ApiKey.PRODUCE, 99), (ApiKey.DESCRIBE_CLUSTER, 99)):
@@ -184,16 +174,6 @@ def test_a_client_may_ask_for_a_newer_api_versions(chain: Chain) -> None:
     outcome = chain.on_response(connection(), RequestFacts(ApiKey.API_VERSIONS, 5, 0), KAFKA_4_3_REFUSAL)
     assert isinstance(outcome, Send)
     assert outcome.frame == KAFKA_4_3_REFUSAL
-
-
-def test_administration_of_the_cluster_is_refused_where_it_is_not_allowed() -> None:
-    for key in ADMINISTRATION:
-        name = f"{facts().apis[key].name}Request"
-        frame = request_frame(name, 0, newest(name, 0).make(client_name))
-        assert isinstance(Chain([tenant()]).on_request(connection(), frame), Send), key
-        strict = Chain([tenant(cluster_administration=False)])
-        assert strict.wanted(Direction.REQUEST, key, 0) is Want.REFUSE, key
-        assert isinstance(strict.on_request(connection(), frame), Close), key
 
 
 def test_what_is_refused_is_not_offered() -> None:

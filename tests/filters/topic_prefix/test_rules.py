@@ -74,23 +74,6 @@ def test_a_cursor_behind_the_tenants_topics_is_the_end() -> None:
         assert (value.next_cursor is not None) == is_kept
 
 
-def test_configurations_of_topics_and_groups_are_the_tenants() -> None:
-    named = [
-        part("DescribeConfigsRequest", "DescribeConfigsResource", resource_type=kind, resource_name="x")
-        for kind in (2, 4, 8, 16, 32)
-    ]
-    ruled(4, make("DescribeConfigsRequest", resources=named))
-    assert [each.resource_name for each in named] == ["a.x", "x", "x", "x", "a.x"]
-    found = [
-        part("ListConfigResourcesResponse", "ConfigResource", resource_type=kind, resource_name=name)
-        for kind, name in ((2, "a.x"), (2, "b.x"), (4, "1"), (32, "b.g"), (32, "a.g"), (16, "b.metrics"))
-    ]
-    answer = make("ListConfigResourcesResponse", config_resources=found)
-    ruled(1, answer)
-    kept = [(each.resource_type, each.resource_name) for each in answer.config_resources]
-    assert kept == [(2, "x"), (4, "1"), (32, "g"), (16, "b.metrics")]
-
-
 def test_configurations_of_brokers_are_altered_where_that_is_allowed() -> None:
     own = part("AlterConfigsRequest", "AlterConfigsResource", resource_type=2, resource_name="x")
     ruled(1, make("AlterConfigsRequest", resources=[own]), cluster=False)
@@ -175,29 +158,11 @@ def test_what_brokers_say_of_an_expression_is_said_of_the_clients() -> None:
     assert value.error_message == "`x[` is not valid"
 
 
-def test_expressions_of_members_are_shown_as_given() -> None:
-    members = [
-        part("ConsumerGroupDescribeResponse", "Member", subscribed_topic_regex=each)
-        for each in (r"a\.(?:x.*)", ".*", None)
-    ]
-    group = part("ConsumerGroupDescribeResponse", "DescribedGroup", members=members)
-    ruled(1, make("ConsumerGroupDescribeResponse", groups=[group]))
-    assert [each.subscribed_topic_regex for each in members] == ["x.*", None, None]
-
-
 REFUSAL = Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for tenants")
 
 
 def asked(api_key: ApiKey, version: int, message: Any) -> Request:
     return Request(connection(), api_key, version, 7, "app", message)
-
-
-def test_the_error_is_where_the_response_has_one() -> None:
-    assert refused(
-        asked(ApiKey.ELECT_LEADERS, 2, make("ElectLeadersRequest", topic_partitions=None)), REFUSAL
-    ) == Reply(make("ElectLeadersResponse", error_code=31))
-    expected = make("DescribeAclsResponse", error_code=31, error_message="not for tenants")
-    assert refused(asked(ApiKey.DESCRIBE_ACLS, 2, make("DescribeAclsRequest")), REFUSAL) == Reply(expected)
 
 
 def test_without_room_for_an_error_the_connection_is_closed() -> None:

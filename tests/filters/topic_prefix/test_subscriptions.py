@@ -72,18 +72,3 @@ def test_before_version_5_of_sync_group_the_bytes_say_what_they_are() -> None:
         response = make("SyncGroupResponse", assignment=assignment("a."))
         ruled(4, response, requested)
         assert response.assignment == (assignment("a.") if kind == "connect" else assignment(""))
-
-
-def test_descriptions_and_joins_are_translated_back() -> None:
-    member = part(
-        "DescribeGroupsResponse",
-        "DescribedGroupMember",
-        member_metadata=subscription("a."),
-        member_assignment=assignment("a."),
-    )
-    group = part("DescribeGroupsResponse", "DescribedGroup", protocol_type="consumer", members=[member])
-    ruled(5, make("DescribeGroupsResponse", groups=[group]))
-    assert (member.member_metadata, member.member_assignment) == (subscription(""), assignment(""))
-    joined = part("JoinGroupResponse", "JoinGroupResponseMember", metadata=subscription("a."))
-    ruled(7, make("JoinGroupResponse", members=[joined]), make("JoinGroupRequest", protocol_type="consumer"))
-    assert joined.metadata == subscription("")

@@ -114,15 +114,6 @@ def test_a_plan_says_where_names_ids_and_texts_are() -> None:
 ONE, TWO = ("A" * 21 + letter for letter in "gh")
 
 
-def test_every_id_of_a_fetch_is_found() -> None:
-    topic, forgotten = (
-        part("FetchRequest", name, topic_id=each) for name, each in (("FetchTopic", ONE), ("ForgottenTopic", TWO))
-    )
-    value = make("FetchRequest", topics=[topic], forgotten_topics_data=[forgotten])
-    assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.FETCH, 13), value)) == [ONE, TWO]
-    assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.FETCH, 12), value)) == []
-
-
 def test_a_topic_that_is_deleted_by_name_has_no_id() -> None:
     value = make("DeleteTopicsRequest", topics=[part("DeleteTopicsRequest", "DeleteTopicState", name="x")])
     assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.DELETE_TOPICS, 6), value)) == []
@@ -142,14 +133,6 @@ def test_a_response_teaches_the_ids_of_the_tenants_topics_alone() -> None:
     at_once(translation.response(plan_of(Direction.RESPONSE, ApiKey.METADATA, 12), value))
     assert [topic.name for topic in value.topics] == ["x"]
     assert (ONE in ids, TWO in ids, translation.changed) == (True, False, True)
-
-
-def test_a_name_that_kafka_refuses_teaches_nothing() -> None:
-    ids = BoundedSet()
-    value = make("MetadataResponse", topics=[part("MetadataResponse", "MetadataResponseTopic", name="?", topic_id=TWO)])
-    translation = Translation(NAMES, ids)
-    at_once(translation.response(plan_of(Direction.RESPONSE, ApiKey.METADATA, 12), value))
-    assert ([topic.name for topic in value.topics], len(ids), translation.changed) == (["?"], 0, False)
 
 
 def test_a_struct_that_cannot_be_left_out_is_a_fault() -> None:
