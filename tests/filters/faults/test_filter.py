@@ -8,7 +8,6 @@ from kproxy.filters.contract import Reply, Request
 from kproxy.filters.faults import effects
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.proxy.shared_state import SharedCounts
 from tests.support.filtering import connection, make, part
 from tests.support.injected import Injected
 
@@ -34,13 +33,6 @@ def fetch(*names: str, epoch: int = 0) -> Any:
     return make("FetchRequest", session_id=5, session_epoch=epoch, topics=topics)
 
 
-def test_it_fires_so_many_times_and_the_broker_never_sees_those() -> None:
-    proxy = Injected({"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "name": "moved"})
-    answers = [codes(proxy.ask("Produce", 9, produce("a", "b"))) for _ in range(4)]
-    assert answers == [{"a": [6], "b": [6]}] * 2 + [{"a": [0], "b": [0]}] * 2
-    assert (proxy.fired("moved"), proxy.calls("moved"), len(proxy.got)) == (2, 4, 2)
-
-
 def test_after_the_broker_has_done_it_the_response_says_that_it_failed() -> None:
     proxy = Injected({"api_name": "Produce", "error": "REQUEST_TIMED_OUT", "when": "after", "call": 2, "name": "late"})
     assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(3)] == [[0], [7], [0]]
@@ -54,31 +46,6 @@ def test_the_topics_selected_fail_and_the_broker_gets_the_others() -> None:
     assert codes(proxy.ask("Produce", 9, produce("b"))) == {"b": [0]}
     assert codes(proxy.ask("Produce", 9, produce("a1"))) == {"a1": [6]}
     assert len(proxy.got) == 2
-
-
-def test_faults_for_the_same_requests_fire_one_after_the_other() -> None:
-    first = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
-    proxy = Injected(first, first | {"error": "REQUEST_TIMED_OUT"})
-    assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(5)] == [[6], [6], [7], [7], [0]]
-
-
-def test_calls_are_counted_over_all_connections_and_workers() -> None:
-    counts = SharedCounts.create()
-    fault = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "call": [2, 5], "name": "f"}
-    workers = [Injected(fault, counts=counts), Injected(fault, counts=counts)]
-    found = [codes(workers[n % 2].ask("Produce", 9, produce("a"), at=connection()))["a"] for n in range(6)]
-    assert found == [[0], [6], [0], [0], [6], [0]]
-    assert (workers[0].fired("f"), workers[1].calls("f")) == (2, 6)
-
-
-def test_the_same_seed_fires_on_the_same_calls() -> None:
-    def run(seed: int) -> list[list[int]]:
-        fault = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "probability": 0.5, "seed": seed}
-        proxy = Injected(fault)
-        return [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(30)]
-
-    assert run(1) == run(1)
-    assert run(1) != run(2)
 
 
 @pytest.mark.parametrize(
@@ -164,22 +131,6 @@ def test_metadata_fails_in_the_broker_s_response_and_brokers_stay() -> None:
     assert ([each.error_code for each in found.topics], len(found.brokers)) == ([5], 1)
     proxy.ask("Metadata", 9, make("MetadataRequest", topics=[]))
     assert proxy.calls("f") == 1
-
-
-def test_topics_are_known_by_id_once_metadata_has_named_them() -> None:
-    orders = "AAAAAAAAAAAAAAAAAAAAAQ"
-    proxy = Injected({"api_name": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER"})
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
-    asked = make(
-        "ProduceRequest",
-        acks=1,
-        topic_data=[part("ProduceRequest", "TopicProduceData", topic_id=orders, partition_data=[data])],
-    )
-    assert proxy.ask("Produce", 13, asked).responses[0].partition_responses[0].error_code == 0
-    named = part("MetadataResponse", "MetadataResponseTopic", name="orders", topic_id=orders)
-    proxy.answers = [make("MetadataResponse", topics=[named])]
-    proxy.ask("Metadata", 12, make("MetadataRequest", topics=None))
-    assert proxy.ask("Produce", 13, asked).responses[0].partition_responses[0].error_code == NOT_LEADER
 
 
 def test_only_what_faults_name_is_held() -> None:

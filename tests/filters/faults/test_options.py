@@ -21,16 +21,6 @@ def mistakes(**fault: Any) -> list[tuple[str, str]]:
     return raised.value.problems
 
 
-def test_names_are_given_alone_or_in_a_list() -> None:
-    options = read_options(
-        FaultsOptions, {"faults": [{"api_name": "Produce", "error": "NOT_COORDINATOR", "delay": "2s"}]}
-    )
-    assert options.faults == (Fault(api_name="Produce", error="NOT_COORDINATOR", delay=2.0),)
-    assert read_options(FaultsOptions, {"faults": [{"api_name": ["Produce"], "disconnect": True}]}).faults[
-        0
-    ].api_name == ("Produce",)
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -78,15 +68,6 @@ def test_every_scenario_has_an_effect_and_is_documented(name: str) -> None:
     effects = [rule.code(key) for key in rule.apis] + [fault.delay, fault.throttle, fault.black_hole or None]
     assert any(effect is not None for effect in effects)
     assert f"        {name} " in (FaultInjection.__doc__ or "")
-
-
-def test_what_a_fault_says_itself_wins() -> None:
-    (rule,) = rules([Fault(scenario="leader_moved", times=3, api_name="Produce", topic="orders")])
-    assert rule.apis == {ApiKey.PRODUCE}
-    assert rule.fault.times == 3
-    assert rule.topics == ("orders",)
-    (rule,) = rules([Fault(scenario="slow_broker", delay=0.1)])
-    assert (rule.fault.delay, rule.fault.when, len(rule.apis) > 80) == (0.1, "after", True)
 
 
 @pytest.mark.parametrize(

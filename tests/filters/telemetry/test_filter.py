@@ -244,15 +244,6 @@ def test_what_is_no_number_is_dropped() -> None:
     )
 
 
-def test_names_are_cut_and_numbers_beyond_the_cap_dropped() -> None:
-    long, dropped = read_push(push(gauge("n" * 1_000, 1.0, **{"k" * 1_000: "v" * 1_000})))
-    assert [(len(one.name), [tuple(map(len, pair)) for pair in one.attributes]) for one in long] == [(200, [(64, 250)])]
-    found, dropped = read_push(push(*(gauge("a", 1.0) for _ in range(7 + 5))), most_metrics=7)
-    assert (len(found), dropped) == (7, 5)
-    (few,), dropped = read_push(push(gauge("a", 1.0, one="1", two="2", three="3")), most_attributes=2)
-    assert (few.attributes, dropped) == ((("one", "1"), ("two", "2")), 0)
-
-
 def test_a_bomb_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(4_001))
     assert len(bomb) < 100

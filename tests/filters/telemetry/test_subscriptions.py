@@ -29,32 +29,6 @@ def pushed(subscriptions: Subscriptions, now: float, instance_id: str = ID, **va
     return ErrorCode(subscriptions.push(request, now)).name
 
 
-def test_a_client_without_an_id_gets_one_and_the_subscription() -> None:
-    subscriptions = Subscriptions(OPTIONS)
-    error, values = ask(subscriptions, ZERO_UUID, 0.0)
-    given = values.pop("client_instance_id")
-    assert (error, len(given)) == (0, 22)
-    assert given != ZERO_UUID
-    assert values == {
-        "subscription_id": subscriptions.subscription_id(given),
-        "accepted_compression_types": [4, 3, 1, 2],  # CompressionType.java: zstd, lz4, gzip, snappy
-        "push_interval_ms": 10_000,
-        "telemetry_max_bytes": 100,
-        "delta_temporality": False,
-        "requested_metrics": ["*"],
-    }
-    assert ask(subscriptions, ZERO_UUID, 0.0)[1]["client_instance_id"] != given
-    assert ask(subscriptions, ID, 0.0)[1]["client_instance_id"] == ID
-
-
-def test_another_process_knows_the_subscription_and_another_configuration_does_not() -> None:
-    here, there = Subscriptions(OPTIONS), Subscriptions(OPTIONS)
-    assert here.subscription_id(ID) == there.subscription_id(ID) != here.subscription_id(OTHER)
-    changed = Subscriptions(TelemetryOptions(push_interval=10.0, metrics=("org.apache.kafka.producer.",)))
-    assert changed.subscription_id(ID) != here.subscription_id(ID)
-    assert pushed(changed, 0.0, subscription_id=here.subscription_id(ID)) == "UNKNOWN_SUBSCRIPTION_ID"
-
-
 def test_of_more_clients_than_are_remembered_the_one_not_heard_of_for_longest_is_forgotten() -> None:
     subscriptions = Subscriptions(TelemetryOptions(push_interval=10.0, most_clients=2))
     third = "ICEiIyQlJicoKSorLC0uLw"
