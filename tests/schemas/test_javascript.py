@@ -1,14 +1,21 @@
-"""Values that avsc and protobufjs wrote, against what they read themselves."""
+"""Values that avsc, protobufjs and the serializers of Confluent and KafkaJS wrote, against what they read themselves."""
 
 import json
 import shutil
 import subprocess
+from base64 import b64encode
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+from kproxy.protocol.embedded import Content, Viewers
 from kproxy.schemas.formats import compile_schema
+from kproxy.schemas.protobuf import ProtobufSchema
+from kproxy.schemas.store import Collection, Schemas, schema_of
+from kproxy.schemas.viewer import make_viewers
 from tests.conftest import Require
 
 SCHEMA: dict[str, Any] = {
@@ -38,21 +45,67 @@ message Order {
 """
 
 
-@pytest.mark.slow
-def test_values_of_npm_writers(tmp_path: Path, require: Require) -> None:
+JSON_SCHEMA = {
+    "$id": "http://shop/order.json",
+    "type": "object",
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "integer"},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/line"}},
+        "sum": {"oneOf": [{"type": "null"}, {"type": "number"}]},
+    },
+    "definitions": {"line": {"type": "object", "properties": {"sku": {"type": "string", "maxLength": 3}}}},
+}
+PACKAGES = ("avsc@5", "protobufjs@7", "@confluentinc/schemaregistry@1", "@kafkajs/confluent-schema-registry@3")
+COUNT = 1_000
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory, require: Require) -> list[dict[str, Any]]:
     require("node", shutil.which("npm"), "npm is not installed")
-    subprocess.run(
-        ["npm", "install", "--silent", "--no-audit", "--no-fund", "avsc@5", "protobufjs@7"], cwd=tmp_path, check=True
+    folder = tmp_path_factory.mktemp("npm")
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", *PACKAGES], cwd=folder, check=True)
+    file = FileDescriptorProto()
+    ProtobufSchema(PROTO, {}).file.CopyToProto(file)
+    descriptors = b64encode(FileDescriptorSet(file=[file]).SerializeToString()).decode()
+    given = json.dumps(
+        {"avro": SCHEMA, "proto": PROTO, "json": JSON_SCHEMA, "descriptors": descriptors, "count": COUNT}
     )
-    given = json.dumps({"avro": SCHEMA, "proto": PROTO, "count": 1_000})
-    command = ["node", str(Path(__file__).with_name("writers.mjs")), str(tmp_path), given]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    command = ["node", str(Path(__file__).with_name("writers.mjs")), str(folder), given]
+    run = subprocess.run(command, capture_output=True, check=True, encoding="utf-8")
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_values_that_serializers_of_npm_framed(lines: list[dict[str, Any]]) -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    stores: dict[tuple[str, str], Viewers] = {}
+    for line in lines:
+        if "library" not in line:
+            continue
+        data, kind = bytes.fromhex(line["hex"]), (line["library"], line["format"])
+        if kind not in stores:
+            collection = Collection("files")
+            stored = {"schema": line["schema"], "schemaType": line["format"], "id": int.from_bytes(data[1:5], "big")}
+            collection.add(schema_of(stored))
+            stores[kind] = make_viewers(Schemas([collection]))
+        view = stores[kind].view(data, Content("t"))
+        assert view is not None and "problem" not in view["schema"], (kind, view)
+        assert view["schema"]["value"] == line["value"], (kind, line["hex"])
+        seen[kind] += 1
+    kinds = [*((("confluent", one)) for one in ("AVRO", "JSON", "PROTOBUF")), ("kafkajs", "AVRO"), ("kafkajs", "JSON")]
+    assert seen == dict.fromkeys(kinds, COUNT)
+
+
+@pytest.mark.slow
+def test_values_of_npm_writers(lines: list[dict[str, Any]]) -> None:
+    lines = [line for line in lines if "library" not in line]
     readers = {
         "AVRO": compile_schema("AVRO", json.dumps(SCHEMA), {}),
         "PROTOBUF": compile_schema("PROTOBUF", PROTO, {}),
     }
     assert len(lines) == 2_000
-    for line in map(json.loads, lines):
+    for line in lines:
         value: Any = readers[line["format"]].read(bytes.fromhex(line["hex"]))
         if line["format"] == "PROTOBUF":  # protobufjs leaves fields out that have their defaults
             value = {name: inner for name, inner in value.items() if inner or name in ("lines", "weights")}
