@@ -62,7 +62,7 @@ COUNT = 1_000
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory, require: Require) -> list[dict[str, Any]]:
-    require("node", shutil.which("npm"), "npm is not installed")
+    require("npm", shutil.which("npm"), "npm is not installed")
     folder = tmp_path_factory.mktemp("npm")
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", *PACKAGES], cwd=folder, check=True)
     file = FileDescriptorProto()
