@@ -183,7 +183,7 @@ class Registry:
             url = "/".join((self.name.partition(CONFLUENT_API)[0] + OWN_API, *path[1:]))
         else:
             url = "/".join((self.name, *(quote(part, safe="") for part in path)))
-        answer = self._http.request("GET", url, preload_content=False, redirect=False)
+        answer = self._http.request("GET", url, preload_content=False, redirect=False, decode_content=False)
         try:
             if answer.status == NOT_FOUND:
                 return None

@@ -1,13 +1,19 @@
 """Schemas, payloads and registries that mean harm: each is a mark on a record, bounded in time and memory."""
 
+import gzip
 import http.server
 import io
 import json
 import random
+import re
+import socket
+import socketserver
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -23,7 +29,7 @@ from kproxy.schemas.framings import GlobalId
 from kproxy.schemas.registry import FAULTS_ALLOWED, MOST_ANSWER, Registry
 from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
-from kproxy.schemas.viewer import make_viewers
+from kproxy.schemas.viewer import SchemaViewer, make_viewers
 from tests.fuzz.avro_target import check_avro, damaged_payload
 from tests.support.certificates import certificates
 from tests.support.kafka.processes import eventually
@@ -167,7 +173,7 @@ def serving(
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", asked
         server.shutdown()
 
@@ -226,19 +232,119 @@ def test_references_that_double_at_every_level_are_followed_once() -> None:
     assert schemas.compiled(first).read(b"\x0e") == 7
 
 
-def test_a_registry_that_sends_elsewhere_is_not_followed() -> None:
-    with serving(200, b'{"schema": "\\"int\\""}') as (other, asked_there):
-        with serving(302, b"", Location=f"{other}/schemas/ids/1") as (address, asked):
-            registry = Registry(RegistryOptions(url=f"{address}/apis/ccompat/v7"))
-            assert registry.by_id(1, None) is registry.by_id(GlobalId(1), None) is None
-            assert len(asked) == 2
-        assert asked_there == []
+def answered(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join((*lines, "", "")).encode() + body
 
 
-@pytest.mark.parametrize("body", [b"[" * 50_000, b"1", b"{}", b'{"schema": 1', bytes(MOST_ANSWER + 2)])
+@contextmanager
+def answering(chunks: Callable[[str], Iterable[bytes]]) -> Iterator[str]:
+    """A registry that answers with these bytes for a request; its address."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            path = self.rfile.readline().split()[1].decode()
+            while self.rfile.readline().strip():
+                pass
+            with suppress(OSError):
+                for chunk in chunks(path):
+                    self.wfile.write(chunk)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def found(schema: object, **fields: object) -> bytes:
+    return answered(json.dumps({"schema": json.dumps(schema), "subject": "s", **fields}).encode())
+
+
+def dripping(ended: threading.Event) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    while not ended.wait(0.02):
+        yield b" "
+
+
+BOMB = gzip.compress(bytes(256 << 20), 9)  # 260 KB
+DEEP = '{"type":"array","items":' * 100 + '"int"' + "}" * 100
+DID_NOT = "no schema with this id is known: .* did not answer: "
+HARMFUL: dict[str, tuple[Any, str]] = {  # what a registry answers, and what a record then says
+    "huge": (answered(b" " * (MOST_ANSWER + 2)), DID_NOT + "ValueError"),
+    "no JSON": (answered(b"<html>"), DID_NOT),
+    "deep JSON": (answered(b"[" * 50_000), DID_NOT),
+    "another type": (answered(b'{"schema": ["int"], "references": 7}'), DID_NOT + "TypeError"),
+    "an error": (answered(b"", "500 Internal Server Error"), DID_NOT + "ValueError"),
+    "no HTTP": (b"\0" * 100, DID_NOT),
+    "cut off": (answered(b'{"schema": "\\"int\\""}')[:-5], DID_NOT),
+    "a bomb": (answered(BOMB, **{"Content-Encoding": "gzip"}), DID_NOT),
+    "headers without end": (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000, DID_NOT),
+    "elsewhere": ("redirect", DID_NOT + "ValueError"),
+    "slow": (dripping, "no schema with this id is known: .* has not answered yet"),
+    "a deep schema": (found(json.loads(DEEP)), "levels deep"),
+    "a recursive schema": (
+        found({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}),
+        "does not fit",
+    ),
+    "a circle": (found("int", references=[{"name": "s", "subject": "s", "version": 1}]), "a circle of references"),
+    "no reference": (found("int", references=[{"name": "s", "subject": "s", "version": 1}] * 300), "circle|more than"),
+    "no schema": (found({"type": "nothing"}), "not an Avro schema"),
+    "an unknown format": (found("int", schemaType="XSD"), "of type XSD"),
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_registry_that_means_harm_costs_a_mark_and_a_count(name: str) -> None:
+    answer, problem = HARMFUL[name]
+    ended, asked = threading.Event(), list[str]()
+    elsewhere = socket.create_server(("127.0.0.1", 0))
+    elsewhere.setblocking(False)
+    if answer == "redirect":
+        answer = answered(b"", "302 Found", Location=f"http://127.0.0.1:{elsewhere.getsockname()[1]}/")
+
+    def chunks(path: str) -> Iterable[bytes]:
+        asked.append(path)
+        return answer(ended) if callable(answer) else [answer]
+
+    with answering(chunks) as address, elsewhere:
+        options = RegistryOptions(url=address)
+        viewers = make_viewers(SchemaSources(registries=[options]).open(wait_s=0.2 if name == "slow" else 5.0))
+        tracemalloc.start()
+        began = time.monotonic()
+        for _ in range(20):
+            view = viewers.view(b"\0\0\0\0\7\x0e", Content("orders"))
+            assert view is not None and re.search(problem, view["schema"]["problem"]), view
+        assert time.monotonic() - began < 10.0  # the records of one topic, whichever answer that takes
+        assert tracemalloc.get_traced_memory()[1] < 8 * MOST_ANSWER
+        tracemalloc.stop()
+        ended.set()
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+    assert [row["records"] for row in SchemaViewer.of(viewers).rows()] == [20]
+    assert len(asked) <= FAULTS_ALLOWED + 1
+    assert viewers.faults == {}
+
+
+def test_an_id_that_changes_is_the_schema_that_it_was_first() -> None:
+    answers = iter([found("int", id=99), answered(b"[]"), found("string")])
+    with answering(lambda path: [next(answers)]) as address:
+        registry = Registry(RegistryOptions(url=address))
+        first = registry.by_id(7, None)
+        assert first is not None and (first.id, first.text) == (7, '"int"')
+        assert registry.by_id(7, None) is first
+
+
 @pytest.mark.parametrize("kind", [int, GlobalId])
-def test_an_answer_that_is_none(body: bytes, kind: type[int]) -> None:
-    with serving(200, body) as (address, asked):
+def test_a_registry_that_fails_is_not_asked_for_a_while(kind: type[int]) -> None:
+    with serving(302, b"", Location="http://127.0.0.1:9/") as (address, asked):
         registry = Registry(RegistryOptions(url=f"{address}/apis/ccompat/v7"))
         for schema_id in range(FAULTS_ALLOWED + 3):
             assert registry.by_id(kind(schema_id), None) is None
