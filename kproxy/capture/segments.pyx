@@ -74,12 +74,17 @@ cdef class Survey:
         for i in range(batch.count):
             ref = &batch.refs[i]
             outcome = dissect(batch.data(ref), ref.size, ref.original_size, ref.link_type, &segment)
-            if outcome == SEGMENT:
-                self.segments += 1
-                self._note_time(ref.time_ns, first + i)
-                self._note(&segment, first + i)
-            elif outcome == FRAGMENT:
-                self.fragments += 1
+            self.add(outcome, &segment, ref.time_ns, first + i)
+
+    cdef int add(self, Outcome outcome, Segment* segment, int64_t time_ns, uint64_t number) except -1:
+        """Add a packet that was dissected."""
+        if outcome == SEGMENT:
+            self.segments += 1
+            self._note_time(time_ns, number)
+            self._note(segment, number)
+        elif outcome == FRAGMENT:
+            self.fragments += 1
+        return 0
 
     cdef int _note_time(self, int64_t time_ns, uint64_t number) except -1:
         if time_ns < self._earliest_ns:
@@ -125,6 +130,11 @@ cdef class BlockWriter:
     """Packs packets into blocks: (key of the connection, number of the first packet, bytes).
 
     Packets inside tunnels are unpacked. IP fragments are only counted: reassembling them takes all packets of the capture.
+
+    Args:
+        block_size: bytes with which a block is full.
+        most: bytes of all blocks that are not full.
+        survey: gets each packet, too; what is inside tunnels only goes into blocks.
     """
 
     cdef readonly uint64_t fragments
@@ -133,8 +143,12 @@ cdef class BlockWriter:
     cdef Py_ssize_t _block_size
     cdef Py_ssize_t _most
     cdef list _ready
+    cdef Survey _survey
 
-    def __init__(self, Py_ssize_t block_size=BLOCK_SIZE, Py_ssize_t most=MOST_PENDING):
+    def __init__(
+        self, Py_ssize_t block_size=BLOCK_SIZE, Py_ssize_t most=MOST_PENDING, survey: Survey | None = None
+    ):
+        self._survey = survey
         self._pending = {}
         self._ready = []
         self._block_size = block_size
@@ -170,6 +184,8 @@ cdef class BlockWriter:
         cdef const uint8_t* data = batch.data(ref)
         cdef Segment segment
         cdef Outcome outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
+        if self._survey is not None and depth == 0:
+            self._survey.add(outcome, &segment, ref.time_ns, number)
         if outcome == SEGMENT:
             return self._add(&segment, data, ref.time_ns, number, position if position < 0 else position + ref.start)
         if outcome == FRAGMENT:

@@ -3,7 +3,7 @@
     begin(raw)                              -> Start          the beginning of the file, or None if it cannot be split
     guess_boundary(window, start)           -> int | None     where a packet begins in bytes from anywhere in the file
     PartReader(raw, start, stop, preamble)                    reads the packets that begin in a range
-    survey_part(raw, part, start)           -> PartSurvey     facts about a range, possibly based on a guessed boundary
+    survey_part(raw, part, start, write)    -> PartSurvey     facts about a range, possibly based on a guess; its blocks
     settle(surveys, resurvey)               -> list of PartSurvey without gaps, up to the last readable byte
 
 A pcap packet has no mark at its beginning, and a pcapng block only its length at both ends. A boundary is guessed: CHAIN
@@ -14,7 +14,7 @@ before. It does the same if a part of a pcapng was read with other interfaces (i
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from kproxy.capture.scanners import (
     PcapngScanner,
     PcapScanner,
 )
-from kproxy.capture.segments import Survey
+from kproxy.capture.segments import BlockWriter, Survey
 
 CHAIN = 12  # consecutive plausible headers; fewer at the end of the window
 WINDOW = 2 << 20  # bytes to search for a boundary
@@ -39,6 +39,13 @@ AROUND = 400 * 86_400  # seconds: a plausible packet is not further from the fir
 MODIFIED = (b"\xa1\xb2\xcd\x34", b"\x34\xcd\xb2\xa1")
 PACKET_KINDS, INTERFACE_KIND, SECTION_KIND = (2, 3, 6), 1, 0x0A0D0D0A
 BLOCK_KINDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD))
+
+
+FRAGMENTS_INSIDE = "IP fragments inside a tunnel"
+Block: TypeAlias = tuple[
+    bytes, int, bytes
+]  # the key of a connection, the number of its first packet here, its segments
+WriteBlocks: TypeAlias = Callable[[Iterable[Block]], None]
 
 
 class SeekableFile(Protocol):
@@ -298,14 +305,17 @@ def _prime(scanner: PcapngScanner, preamble: bytes) -> None:
     batch.clear()
 
 
-Receive = Callable[[PacketBatch, int, int], None]
-
-
-def survey_part(raw: SeekableFile, part: Part, start: Start, receive: Receive | None = None) -> PartSurvey:
+def survey_part(
+    raw: SeekableFile, part: Part, start: Start, write: WriteBlocks | None = None, *, stays: bool = False
+) -> PartSurvey:
     """Return facts about a part, from the headers of its packets.
 
-    *receive* is called with each batch of them, the number of its first packet in the part, from 1, and the position of its
-    buffer in the file.
+    Args:
+        raw: its file.
+        part: which.
+        start: how the file begins.
+        write: gets the blocks of its packets, which are numbered through the part.
+        stays: payloads stay in the file; see ``fill``.
     """
     begins: int | None = part.start
     if not part.known:
@@ -316,11 +326,13 @@ def survey_part(raw: SeekableFile, part: Part, start: Start, receive: Receive | 
             return PartSurvey(part, begins, begins or part.start, part.preamble)
     assert begins is not None
     reader, survey = PartReader(raw, begins, part.stop, part.preamble), Survey()
+    blocks = None if write is None else BlockWriter(survey=survey)
     packets = 0
     for batch in reader.batches():
-        survey.receive(batch, packets + 1)
-        if receive is not None:
-            receive(batch, packets + 1, reader.buffer_position)
+        if write is None or blocks is None:
+            survey.receive(batch, packets + 1)
+        else:
+            write(blocks.receive(batch, packets + 1, reader.buffer_position if stays else -1))
         packets += batch.count
     result = PartSurvey(part, begins, reader.position, part.preamble, packets, reader.problem, reader.at_end)
     scanner = reader.scanner
@@ -328,6 +340,9 @@ def survey_part(raw: SeekableFile, part: Part, start: Start, receive: Receive | 
         result.next_preamble, result.secrets = b"".join(scanner.descriptions), scanner.secrets
         if not scanner.descriptions_whole or scanner.without_time:
             result.unsplittable = "packets without a time" if scanner.without_time else "very many interfaces"
+    if write is not None and blocks is not None:
+        write(blocks.flush())
+        result.unsplittable = FRAGMENTS_INSIDE if blocks.fragments else result.unsplittable
     if survey.fragments:
         result.unsplittable = "IP fragments, which belong together across parts"
     result.latest_ns, result.disorder_at, result.minima = survey.latest_ns, survey.disorder_at, survey.minima

@@ -160,6 +160,8 @@ class Catalog:
                 ended.update(
                     {ends: last for ends, _, last, closed in self._ends(path) if closed == "end of capture" and last}
                 )
+        if not ended:
+            return 0
         first = [(ends, first) for path in own for ends, first, _, _ in self._ends(path)]
         return sum(ended.get(ends, at) < at for ends, at in first if at is not None)
 

@@ -13,7 +13,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -23,11 +23,14 @@ from msgspec import Struct, field
 
 from kproxy.capture.segments import BlockWriter, fill
 from kproxy.capture.splitting import (
+    FRAGMENTS_INSIDE,
+    Block,
     Part,
     PartReader,
     PartSurvey,
     SeekableFile,
     Start,
+    WriteBlocks,
     begin,
     divide,
     settle,
@@ -45,12 +48,10 @@ if TYPE_CHECKING:
 PARTITION_SIZE = 128 << 20  # bytes of the capture that a partition is made of
 DISORDER_NS = 100_000_000  # by so much a capture tool may write packets out of order, also across rotated files
 FRAGMENTS = b""  # in place of a key: the part has IP fragments
-FRAGMENTS_INSIDE = "IP fragments inside a tunnel"
 SHARE_OF_MEMORY = 0.5  # that a capture may take to stay in place
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 LARGE = 0.02  # connections with more than this share of a partition are assigned by their size
 Key: TypeAlias = tuple[bytes, int]
-Block: TypeAlias = tuple[bytes, int, bytes]
 SLOT = struct.Struct("<QQ")
 ENTRY = struct.Struct("<B36sQQI")
 MOST_OPEN = 256
@@ -89,7 +90,7 @@ class BlockFiles:
         self.partitions = partitions
 
     @contextmanager
-    def writer(self, name: str, attempt: str) -> Iterator[Callable[[Iterable[Block]], None]]:
+    def writer(self, name: str, attempt: str) -> Iterator[WriteBlocks]:
         """Return a function that adds blocks to the files of a part."""
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -418,16 +419,9 @@ def survey(
     assert start is not None
     with ExitStack() as stack:
         raw = stack.enter_context(closing(open_packets(file.files[part.file].place)))
-        if files is None:
-            surveyed = survey_part(raw, part, start)
-        else:
-            write, blocks = stack.enter_context(files.writer(_name_of(part), prefix_of(file, part.file))), BlockWriter()
-            surveyed = survey_part(
-                raw, part, start, lambda batch, first, at: write(blocks.receive(batch, first, at if stays else -1))
-            )
-            write(blocks.flush())
-            if blocks.fragments:
-                surveyed.unsplittable = FRAGMENTS_INSIDE
+        written = nullcontext() if files is None else files.writer(_name_of(part), prefix_of(file, part.file))
+        write = stack.enter_context(written)
+        surveyed = survey_part(raw, part, start, write, stays=stays)
         if isinstance(raw, Unpacked) and raw.problem is not None:
             surveyed.problem = raw.problem
         return surveyed

@@ -13,7 +13,7 @@ import pytest
 from kproxy.capture import Capture
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.segments import SEGMENT_HEADER
-from kproxy.capture.splitting import Part, PartSurvey, begin
+from kproxy.capture.splitting import Block, Part, PartSurvey, begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.pipeline.run import Run
@@ -21,7 +21,7 @@ from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.spark import divided
 from kproxy.spark.catalog import DONE, Entry, Report, mark_of, tables_of
 from kproxy.spark.connections import Head, Shared, SharedEndpoints, SharedView, answers, gather, merge, read_head
-from kproxy.spark.divided import Block, BlockFiles, BlockPart, memory, partition_of, stays_in_place
+from kproxy.spark.divided import BlockFiles, BlockPart, memory, partition_of, stays_in_place
 from kproxy.spark.files import InputFile, find_files, open_file, open_raw
 from kproxy.spark.ingest import ingest
 from kproxy.spark.local import LocalContext
