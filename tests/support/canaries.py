@@ -466,19 +466,28 @@ def named(scene: Scene, number: int) -> list[Segment]:
 
 
 def record_scenes(canary: Canaries, codec: int = 0) -> list[Scene]:
-    """Keys, values and headers of records, produced and fetched; *codec*: 0 for none, 1 for gzip."""
+    """Keys, values and headers of records, produced and fetched; *codec*: 0 for none, 1 for gzip.
+
+    The values are texts of Avro, and their schema is in the traffic.
+    """
 
     def records(where: str) -> bytes:
         header = b"\2" + b"\2h" + bytes([42]) + canary(f"{where} header").encode()
-        held = record(canary(f"{where} key").encode(), canary(f"{where} value").encode(), 0, header)
+        value = canary(f"{where} value").encode()
+        framed = b"\0\0\0\0\7" + bytes([2 * len(value)]) + value
+        held = record(canary(f"{where} key").encode(), framed, 0, header)
         return batch(gzip.compress(held) if codec else held, 1, attributes=codec)
 
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records("produced"))
-    topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[data])
+    def topic(name: str, records: bytes) -> Any:
+        data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+        return part("ProduceRequest", "TopicProduceData", name=name, partition_data=[data])
+
+    stored = batch(record(b"{}", b'{"subject": "orders-value", "version": 1, "id": 7, "schema": "\\"string\\""}'), 1)
+    topics = [topic("_schemas", stored), topic("orders", records("produced"))]
     produced = exchange(
         "Produce",
         7,
-        make("ProduceRequest", acks=1, timeout_ms=1, topic_data=[topic]),
+        make("ProduceRequest", acks=1, timeout_ms=1, topic_data=topics),
         make("ProduceResponse", responses=[]),
     )
     rows = part("FetchResponse", "PartitionData", partition_index=0, high_watermark=1, records=records("fetched"))
