@@ -30,9 +30,9 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
 ``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
 
     /page/help/TOPIC           a topic of the manual (kproxy.manual) as a page
-    source                     what is open: name, version, live, editable, clientAddresses (of a running proxy: what to give
-                               clients as bootstrap address), token, instance (of the process: exchange numbers restart with
-                               each process), exchanges (here), left (made room), dropped (never came here, as there was no time
+    source                     what is open: name, version, live, editable, mayHaveEdits (whether kproxy may have
+                               changed some), clientAddresses (of a running proxy: what to give clients as bootstrap address),
+                               token, instance (of the process: exchange numbers restart with each process), exchanges (here), left (made room), dropped (never came here, as there was no time
                                for them), seen (the sum), share (which part of the exchanges comes here now), fed (whether an
                                analyzer is connected), bytes, mostBytes (in memory; beyond these the oldest leave; 0: none
                                leaves), spill (null, or about older exchanges in a directory: directory, bytes, most, trouble:

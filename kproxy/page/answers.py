@@ -121,6 +121,7 @@ class Answers:
                 "version": __version__,
                 "live": store.live,
                 "editable": store.editable,
+                "mayHaveEdits": store.may_have_edits,
                 "clientAddresses": list(store.client_addresses),
                 "token": self._token,
                 "mostBytes": store.most_size,

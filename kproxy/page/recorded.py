@@ -74,6 +74,7 @@ class Recorded(Store):
         self.name = ", ".join(Path(name_of(source)).name for source in sources)
         self._inputs = find_inputs(sources, separate=separate)
         self.notes = self._inputs.notes
+        self.may_have_edits = not all(files.are_captures for files in self._inputs.files)
         self.blocks: Blocks[Item] = Blocks(most, None if spill is None else SpillFiles(spill))
         self.sources = [path for files in self._inputs.files for path in files.paths]
         self.options = options

@@ -101,6 +101,7 @@ class Store(ABC):
     sources: Sequence[Path] = ()
     live = False
     editable = False  # whether breakpoints may be set
+    may_have_edits = True  # whether filters or breakpoints of kproxy may have changed what is here
     most_size = 0  # bytes in memory beyond which the oldest exchanges leave; 0: none leaves
     client_addresses: Sequence[str] = ()  # of a running proxy: what to give clients as bootstrap address
     size = 0  # bytes kept in memory

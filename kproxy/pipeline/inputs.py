@@ -62,6 +62,10 @@ class Files(Struct, frozen=True):
         return isinstance(self.parts[0], LogFile)
 
     @property
+    def are_captures(self) -> bool:
+        return isinstance(self.parts[0], CaptureFile)
+
+    @property
     def name(self) -> str:
         """What a person may call them."""
         more = len(self.parts) - 1

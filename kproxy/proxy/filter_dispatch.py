@@ -183,8 +183,8 @@ class FilterDispatch:
             link.close(CloseCause.ERROR)
 
     def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes, edits: Sequence[str]) -> None:
-        for edit in edits:
-            link.note_edit(side, edit.encode(errors="replace"))
+        if edits:
+            link.note_edits(side, "\n".join(edits).encode(errors="replace"))
         match outcome:
             case Close(reason):
                 log("info", "closed by a filter", connection=link.number, reason=reason)

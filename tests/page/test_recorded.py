@@ -54,6 +54,7 @@ def test_a_decoded_log_gives_the_same_rows_as_its_capture(tmp_path: Path) -> Non
     log.write_bytes(gzip.compress(done.stdout))
     with opened(log) as of_log, opened(ORDERS) as of_capture:
         assert of_log.page(Work(), columns=LIKE_THE_LOG).rows == of_capture.page(Work(), columns=LIKE_THE_LOG).rows
+        assert (of_log.may_have_edits, of_capture.may_have_edits) == (True, False)
         sides = [store.item(1).request for store in (of_log, of_capture)]  # type: ignore[union-attr]
     assert (sides[0].data, sides[0].size) == (b"", sides[1].size)  # type: ignore[union-attr]
 

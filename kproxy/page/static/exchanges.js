@@ -221,7 +221,7 @@ export class Exchanges {
         ${this.filter ? html`<button @click=${() => { this.line.write(""); this.table.scroller.focus(); }}>Clear filter</button>` : nothing}
         <button @click=${() => { this.line.add('apiName != "Heartbeat"'); }}>Not Heartbeat</button>
         <button @click=${() => { this.line.add("size(errors) > 0"); }}>Errors</button>
-        <button title="Those that filters or breakpoints changed, answered or dropped" @click=${() => this.line.add("size(edited) > 0")}>Edited</button>
+        ${this.source.mayHaveEdits ? html`<button title="Those that filters or breakpoints changed, answered or dropped" @click=${() => this.line.add("size(edited) > 0")}>Edited</button>` : nothing}
         ${live ? html`<button aria-pressed=${String(on)} @click=${() => this.following.follow()}>Follow</button>
           <button aria-pressed=${String(paused)} @click=${() => this.pause()}>${paused ? "Resume" : "Pause"}</button>` : nothing}
         <button @click=${() => this.chooseColumns()}>Columns</button>

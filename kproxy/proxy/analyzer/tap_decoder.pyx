@@ -63,7 +63,8 @@ cdef class TapDecoder:
             elif kind == SENT:
                 connections.note_sent(number, direction, at)
             elif kind == EDITED:
-                connections.note_edit(number, direction, data.decode(errors="replace"))
+                for edit in data.decode(errors="replace").split("\n"):
+                    connections.note_edit(number, direction, edit)
             elif kind in CUTS:
                 size = min(int.from_bytes(data[:8], "little"), MOST_LOST)
                 connections.leave_out(number, direction, size, at, CUTS[TapKind(kind)])

@@ -80,7 +80,7 @@ cdef int MISPAIRED = Total.MISPAIRED
 cdef int OPAQUE_CONNECTIONS = Total.OPAQUE_CONNECTIONS
 cdef enum:
     REQUEST_HEAD = 12  # bytes: size, API key, version, correlation id
-    LONGEST_EDIT = 200  # bytes of a text
+    MOST_OF_EDITS = 1_000  # bytes
 
 
 LinkLife = IntEnum("LinkLife", {
@@ -327,11 +327,11 @@ cdef class Link(LinkBase):
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.send_due_answers()
 
-    def note_edit(self, int direction, bytes edit not None) -> None:
-        """Tell the tap, in words, what a filter does to the held message of a direction; before the verdict is applied."""
+    def note_edits(self, int direction, bytes edits not None) -> None:
+        """Tell the tap what filters do to the held message of a direction, a line each; before the verdict is applied."""
         cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         if not self.closed:
-            lane.tap.note_edit(<const uint8_t *>PyBytes_AS_STRING(edit), min(PyBytes_GET_SIZE(edit), LONGEST_EDIT), monotonic_ns())
+            lane.tap.note_edits(<const uint8_t *>PyBytes_AS_STRING(edits), min(PyBytes_GET_SIZE(edits), MOST_OF_EDITS), monotonic_ns())
 
     def go_silent(self, int direction) -> None:
         """Drop everything that arrives in a direction from now on; leave both sides open until the client ends or the link drains."""

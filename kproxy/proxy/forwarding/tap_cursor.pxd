@@ -104,7 +104,7 @@ cdef class TapCursor:
     cdef void take_refused(self, object link, bint selected, const uint8_t *at, uint64_t left, uint64_t now) noexcept
     cdef void withhold_end(self, uint64_t now) noexcept
     cdef void write_withheld(self) noexcept
-    cdef void note_edit(self, const uint8_t *text, size_t size, uint64_t now) noexcept
+    cdef void note_edits(self, const uint8_t *text, size_t size, uint64_t now) noexcept
     cdef void shorten_run(self) noexcept
     cdef void end_frame(self, uint64_t now) noexcept
     cdef void settle(self, uint64_t now) noexcept

@@ -34,8 +34,9 @@ SASL tokens are not exchanges. They are kept whole or not at all; once one is le
 session knows nothing of the login. A SaslHandshake or SaslAuthenticate that cannot be kept whole ends the session for the reader
 (CLOSE), if nothing else is in flight: the next request opens another, which has not missed a part of a login.
 
-An EDITED record says what a filter did to a frame (``note_edit``). It has to come before the last byte of the frame. So while the
-frame waits for a verdict, its last byte is kept back (``withhold_end``). It is written later, in the room reserved for LEFT_OUT.
+An EDITED record says what filters did to a frame (``note_edits``): one record for all of them, so that a full ring has all or
+nothing. It has to come before the last byte of the frame. So while the frame waits for a verdict, its last byte is kept back
+(``withhold_end``). It is written later, in the room reserved for LEFT_OUT.
 
 Bytes without frames (an opaque link, what a refused frame begins with) are copied as long as there is room for all of them.
 """
@@ -556,8 +557,8 @@ cdef class TapCursor:
         self.link.worker.write_data(self.link.number, self.direction, self.last_at, 0, &self.last, 1)
         self.untimed = self.direction == DIRECTION_REQUEST
 
-    cdef void note_edit(self, const uint8_t *text, size_t size, uint64_t now) noexcept:
-        """Write, before the last byte of the frame in processing, what a filter does to it; nothing if the ring has no room."""
+    cdef void note_edits(self, const uint8_t *text, size_t size, uint64_t now) noexcept:
+        """Write, before the last byte of the frame in processing, what filters do to it; nothing if the ring has no room."""
         cdef TapWriter ring
         cdef const uint8_t *last
         if not self.is_tapped() or not self.link.is_open():

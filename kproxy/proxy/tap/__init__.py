@@ -19,7 +19,7 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     SENT      when the last requests were sent on, where that was after their DATA was written: the broker's socket had no
               room, or a filter took its time. For responses this stays unknown: the analyzer passes exchanges on as soon as they
               are whole
-    EDITED    what a filter did to a message, in words ("request changed by mask"): the one that ends next in this direction. So
+    EDITED    what filters did to a message, a line each ("request changed by mask"): the one that ends next in this direction. So
               the last byte of a message that waits for a verdict is written after the verdict
     LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
     SNAPPED   how many bytes were cut off by ``analysis.snaplen``, likewise

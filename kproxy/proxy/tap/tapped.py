@@ -19,7 +19,7 @@ class TapKind(IntEnum):
     LEFT_OUT = 6  # how many bytes of a frame were left out, as the analyzer was behind: as LOST
     SNAPPED = 7  # how many bytes of a frame were cut off by ``snaplen``: as LOST
     SENT = 8  # its time is when requests were sent on whose DATA records do not say when
-    EDITED = 9  # what a filter did to the frame that ends next in this direction, in words: UTF-8
+    EDITED = 9  # what filters did to the frame that ends next in this direction, in words, a line each: UTF-8
 
 
 class Opened(msgspec.Struct):

@@ -28,8 +28,8 @@ SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, pa
     "client": ("clients", {}, ["[aria-label=Clients] td button"]),
     "findings": ("findings", {}, []),
     "finding": ("findings", {}, [".finding summary"]),
-    "columns": ("exchanges", {}, [".controls .bar button:nth-of-type(4)"]),
-    "export": ("exchanges", {}, [".controls .bar button:nth-of-type(5)"]),
+    "columns": ("exchanges", {}, [".controls .bar button:nth-of-type(3)"]),
+    "export": ("exchanges", {}, [".controls .bar button:nth-of-type(4)"]),
 }
 
 

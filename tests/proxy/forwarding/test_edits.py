@@ -48,6 +48,17 @@ class Obeys(Filter):
         return come() if self._later else verdict
 
 
+class Renames(Filter):
+    requests = (12,)
+
+    def on_request(self, request: Request) -> Any:
+        message: Any = request.message
+        if message.group_id != "changed":
+            return Forward()
+        message.member_id = "one more"
+        return Replace(message)
+
+
 class Waits(Filter):
     requests = (12,)
 
@@ -107,3 +118,20 @@ async def test_a_request_that_waits_for_a_verdict_is_whole_when_its_client_has_l
     assert isinstance(exchange, Exchange) and exchange.request is not None
     assert (exchange.request.data, exchange.request.cut) == (heartbeat(1, "changed")[4:], 0)
     assert tap.writer.reserved_bytes == 0
+
+
+async def test_a_full_ring_has_all_that_two_filters_did_to_a_message_or_nothing_of_it() -> None:
+    seen = set()
+    for filling in range(59_500, 60_500, 20):
+        tap = Analyzed(size=65_536)
+        chain = Chain([Obeys(later=False), Renames()])
+        bench = Bench(Tapped(chain), chain, tap=tap.writer)
+        whole, rest = divmod(filling, 1_000)
+        await bench.send(bench.client, b"".join(heartbeat(0, "." * size) for size in [*[1_000] * whole, rest]))
+        await bench.settled()
+        await bench.send(bench.client, heartbeat(1, "changed"))
+        await bench.settled()
+        bench.link.close(0)
+        seen.add(tuple(tap.all()[-1].edited))
+        bench.close()
+    assert seen == {("request changed by Obeys", "request changed by Renames"), ()}

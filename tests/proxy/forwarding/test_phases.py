@@ -34,8 +34,8 @@ class Described(Owner):
 class Analyzed:
     """A ring and the exchanges that are made of what was written to it."""
 
-    def __init__(self) -> None:
-        fd = create_ring(64 << 20)
+    def __init__(self, size: int = 64 << 20) -> None:
+        fd = create_ring(size)
         self.writer, self._reader = TapWriter(fd), TapReader(fd)
         self._reader.attach()
         self.exchanges: list[Exchange] = []
