@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.interop.conftest import Behind
 from tests.interop.test_clients import begin_at_the_start
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
-from tests.support.kafka.processes import spawn, stop, tail
+from tests.support.kafka.processes import eventually, spawn, stop, tail
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNT = 300
@@ -37,13 +36,6 @@ def pairs(behind: Behind, topic: str, entrance: Entrance | None = None) -> list[
     """Keys and values of a topic: as the broker has them, or as they come through the filter."""
     way = {} if entrance is None else {"bootstrap.servers": entrance.bootstrap}
     return [(key, value) for *_, key, value in consumed(behind.broker, topic, **way)]
-
-
-def awaited(holds: Callable[[], bool], what: Callable[[], str]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, what()
-        time.sleep(0.2)
 
 
 def assert_encrypted(behind: Behind, topic: str) -> None:
@@ -156,8 +148,11 @@ def test_a_job_of_streams_counts_words_over_encrypted_repartition_and_changelog_
     words = (entrance.bootstrap, topic_name, lines, counts, str(tmp_path / "state"))
     job = spawn(java("streams", str(STREAMS), *words), tmp_path / "streams.log")
     try:
-        awaited(lambda: dict(pairs(behind, counts, entrance)) == expected, lambda: tail(tmp_path / "streams.log"))
+        eventually(
+            lambda: dict(pairs(behind, counts, entrance)) == expected, patience=PATIENCE, what="words are counted"
+        )
     finally:
+        print(tail(tmp_path / "streams.log"))
         stop(job)
     inner = [
         name
@@ -193,10 +188,9 @@ def test_connect_copies_a_file_to_another_by_an_encrypted_topic(
     command = java("connect", "org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files))
     process = spawn(command, tmp_path / "connect.log")
     try:
-        awaited(
-            lambda: sink.exists() and sink.read_bytes() == source.read_bytes(), lambda: tail(tmp_path / "connect.log")
-        )
+        eventually(lambda: sink.read_bytes() == source.read_bytes(), patience=PATIENCE, what="the file is copied")
     finally:
+        print(tail(tmp_path / "connect.log"))
         stop(process)
     assert_encrypted(behind, topic_name)
     assert not any(CANARY in file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}-*/*.log"))
