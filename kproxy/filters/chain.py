@@ -197,16 +197,19 @@ class Chain:
             return Want.REFUSE
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
-    def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> Outcome | Awaitable[Outcome] | None:
+    def refuse_large(
+        self, connection: ConnectionFacts, request: RequestFacts, edits: list[str] | None = None
+    ) -> Outcome | Awaitable[Outcome] | None:
         """Return the error that the client gets in place of a response that is too large; None: it is only disconnected.
 
         The error has passed the filters that the response would have met after the one that needs the complete response.
+        *edits*: as in ``on_request``.
         """
         filters = iter(self.filters_for(Direction.RESPONSE, request.api_key, request.api_version))
         about = (Direction.RESPONSE, request.api_key, request.api_version)
         for filter_ in filters:
             if not filter_.fails_open and _wants_of_large(filter_, *about) is Want.HOLD:
-                return Passage(self, connection, Direction.RESPONSE, request, b"", filters).refuse(filter_)
+                return Passage(self, connection, Direction.RESPONSE, request, b"", filters, edits).refuse(filter_)
         return None
 
     def note_too_large(

@@ -159,6 +159,7 @@ class Passage:
             else:
                 made = self._error_for(filter_)
             if made is not None:
+                self._note_edit(filter_, f"{self._direction} changed")
                 self._begin_again(made)
                 return self.go()
         return None

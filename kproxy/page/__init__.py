@@ -30,18 +30,18 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
 ``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
 
     /page/help/TOPIC           a topic of the manual (kproxy.manual) as a page
-    source                     what is open: name, version, live, editable, mayHaveEdits (whether kproxy may have
-                               changed some), clientAddresses (of a running proxy: what to give clients as bootstrap address),
-                               token, instance (of the process: exchange numbers restart with each process), exchanges (here), left (made room), dropped (never came here, as there was no time
-                               for them), seen (the sum), share (which part of the exchanges comes here now), fed (whether an
-                               analyzer is connected), bytes, mostBytes (in memory; beyond these the oldest leave; 0: none
-                               leaves), spill (null, or about older exchanges in a directory: directory, bytes, most, trouble:
-                               why none can be written there, or ""), firstNs, lastNs, loading ({"done", "of"} in bytes, or
-                               null), columns, names (what a filter may name), damages (sentences: what could not be read, or
-                               that the analyzer was started again and some may be missing), unread (sentences: connections that
-                               are not Kafka, as of TLS without keys, and gaps), narrowed (what the configuration has analyzed,
-                               as a sentence; "": all), generation (below), grown (that a file has grown since it was read to
-                               its end, as a sentence, or "")
+    source                     what is open: name, version, live, editable, mayHaveEdits (whether kproxy may have changed some),
+                               clientAddresses (of a running proxy: what to give clients as bootstrap address), token, instance
+                               (of the process: exchange numbers restart with each process), exchanges (here), left (made room),
+                               dropped (never came here, as there was no time for them), seen (the sum), share (which part of the
+                               exchanges comes here now), fed (whether an analyzer is connected), bytes, mostBytes (in memory;
+                               beyond these the oldest leave; 0: none leaves), spill (null, or about older exchanges in a
+                               directory: directory, bytes, most, trouble: why none can be written there, or ""), firstNs,
+                               lastNs, loading ({"done", "of"} in bytes, or null), columns, names (what a filter may name),
+                               damages (sentences: what could not be read, or that the analyzer was started again and some may be
+                               missing), unread (sentences: connections that are not Kafka, as of TLS without keys, and gaps),
+                               narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
+                               (that a file has grown since it was read to its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b    without sort by number; of several sources by time
                                total, offset, generation, numbers, columns, rows; limit at most 500; texts: what the filter
                                searches for as text (filtering/parts.py), to be shown: a name with a slip is text

@@ -147,8 +147,10 @@ class FilterDispatch:
         """Send the client an error in place of a response that is too large to be held, where its API has one."""
         if link.silent and link.responses is not None and link.responses.discarding:
             return
-        outcome = self.chain.refuse_large(self._facts_of(link), _request_of(current))
+        edits: list[str] = []
+        outcome = self.chain.refuse_large(self._facts_of(link), _request_of(current), edits)
         if isinstance(outcome, Send):
+            self._note_edits(link, Direction.RESPONSE, edits)
             link.forward_response(outcome.frame)
         elif isinstance(outcome, Awaitable):  # let filters finish; for the client it is too late
             task = asyncio.ensure_future(_finish(outcome))
@@ -183,8 +185,7 @@ class FilterDispatch:
             link.close(CloseCause.ERROR)
 
     def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes, edits: Sequence[str]) -> None:
-        if edits:
-            link.note_edits(side, "\n".join(edits).encode(errors="replace"))
+        self._note_edits(link, side, edits)
         match outcome:
             case Close(reason):
                 log("info", "closed by a filter", connection=link.number, reason=reason)
@@ -207,6 +208,10 @@ class FilterDispatch:
                 else:
                     link.forward_response(outcome.frame)
         self._mute_if_requested(link)
+
+    def _note_edits(self, link: Link, side: int, edits: Sequence[str]) -> None:
+        if edits:
+            link.note_edits(side, "\n".join(edits).encode(errors="replace"))
 
     def _mute_if_requested(self, link: Link) -> None:
         """Stop reading a client's requests for as long as a filter requires (ConnectionFacts.mute_s)."""

@@ -9,8 +9,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply, Request, Response, Silence
 from kproxy.session import Exchange
 from tests.proxy.forwarding.test_phases import Analyzed, Described
-from tests.support.frames import heartbeat, heartbeat_answer
-from tests.support.links import Bench, Judge
+from tests.support.frames import frame, heartbeat, heartbeat_answer
+from tests.support.links import Bench, Judge, Limits
 
 REBALANCE_IN_PROGRESS = 27
 
@@ -118,6 +118,19 @@ async def test_a_request_that_waits_for_a_verdict_is_whole_when_its_client_has_l
     assert isinstance(exchange, Exchange) and exchange.request is not None
     assert (exchange.request.data, exchange.request.cut) == (heartbeat(1, "changed")[4:], 0)
     assert tap.writer.reserved_bytes == 0
+
+
+async def test_an_error_in_place_of_a_response_that_is_too_large_to_hold_is_marked() -> None:
+    tap = Analyzed()
+    chain = Chain([Obeys(later=False)], held_frame_size=100)
+    bench = Bench(Tapped(chain), chain, Limits(held_frame_size=100), tap=tap.writer)
+    await bench.send(bench.client, heartbeat(1, "passed"))
+    await bench.settled()
+    await bench.send(bench.broker, frame(bytes([0, 0, 0, 1]) + bytes(1_000)))
+    assert await bench.rest(bench.client)
+    await bench.settled()
+    (exchange,) = tap.all()
+    assert exchange.edited == ["response changed by Obeys"]
 
 
 async def test_a_full_ring_has_all_that_two_filters_did_to_a_message_or_nothing_of_it() -> None:
