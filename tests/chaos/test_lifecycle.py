@@ -10,7 +10,6 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from struct import pack, unpack_from
@@ -27,9 +26,7 @@ from tests.support.certificates import Authority
 from tests.support.filtering import make, part, request_frame
 from tests.support.frames import batch, frame, heartbeat, record, request
 from tests.support.kafka.brokers import Cluster
-from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST
-from tests.support.kafka.load import PARTITIONS, Load, healthy, stored
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.sockets import Wire, end_offsets, metadata
@@ -334,36 +331,6 @@ def test_promise_16_a_new_certificate_drops_no_connection(
             before = tries[-1]
             steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
     assert proxy.count("kproxy_tls_handshake_failures_total") == 0
-
-
-@pytest.fixture
-def mortal(kafka: None, tmp_path: Path) -> Iterator[Cluster]:
-    """One broker to be killed."""
-    cluster = started(tmp_path, NEWEST)
-    yield cluster
-    cluster.close()
-
-
-@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)])
-def test_promise_17_a_broker_is_killed(mortal: Cluster, proxied: Start, record_property: Record, kills: int) -> None:
-    topic = mortal.topic("killed", PARTITIONS)
-    proxy = proxied(mortal.open, virtual={"addresses": {"mode": "port"}})
-    load = Load(proxy.bootstrap(), topic)
-    load.start()
-    try:
-        load.more()
-        for _ in range(kills):
-            mortal.brokers[1].stop()
-            mortal.brokers[1].start()
-            healthy(mortal, topic)
-            load.more()
-    finally:
-        load.end()
-    found = stored(mortal, topic)
-    lost, twice = load.sent - len(found), found.total() - len(found)
-    record_property("kills, sent, lost, twice", (kills, load.sent, lost, twice))
-    assert (load.errors, lost, twice) == ([], 0, 0)
-    assert proxy.running
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])

@@ -31,7 +31,7 @@ def prefer_first_replicas(entrance: Entrance) -> None:
         pytest.param([(node, 0) for node in (2, 3, 1, 3, 2)], id="killed five times", marks=pytest.mark.long),
     ],
 )
-def test_a_broker_goes_and_comes_back_under_load(
+def test_promise_17_a_broker_goes_and_comes_back_under_load(
     entrance_to_three: Entrance, topic_name: str, goings: list[tuple[int, int]]
 ) -> None:
     """*goings*: which broker, and how many seconds it is given to move its leaders first."""

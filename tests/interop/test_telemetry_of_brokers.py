@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from tests.interop.measuring import COUNT, Measuring, shown
+from tests.interop.measuring import COUNT, shown
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance, started
 from tests.support.kafka.jars import NEWEST, run_tool
@@ -129,24 +129,6 @@ def settled(receiving: Receiving, entrance: Entrance, collector: Collector, clie
     counted = entrance.proxy.count("kproxy_filter_events_total", 'event="pushes"', 'name="NONE"')
     assert counted == len(pushes) == entrance.proxy.count("kproxy_filter_events_total", 'name="exported"')
     return pushes
-
-
-@pytest.mark.long
-def test_java(receiving: Receiving, tapping: tuple[Entrance, Collector], tmp_path: Path, topic_name: str) -> None:
-    entrance, collector = tapping
-    topic = receiving.cluster.topic(topic_name)
-    measuring = Measuring(tmp_path)
-    try:
-        assert measuring.produce(entrance, topic, "java-app", COUNT) == COUNT
-        name = "kafka_client_producer_record_send_total"
-        eventually(lambda: shown(entrance, "java-app").get(name) == COUNT, what=name)
-    finally:
-        measuring.finish()
-    pushes = settled(receiving, entrance, collector, "java-app")
-    totals = [sent_total(push.metrics, "org.apache.kafka.producer.record.send.total") for push in pushes]
-    assert sum(filter(None, totals)) in (COUNT, COUNT * sum(total is not None for total in totals))
-    software = {told["client_software_name"] for told, _ in collector.resources()}
-    assert software == {"apache-kafka-java"}
 
 
 def push_with_librdkafka(receiving: Receiving, entrance: Entrance, topic: str, client_id: str) -> None:
