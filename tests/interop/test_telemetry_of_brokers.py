@@ -99,19 +99,6 @@ def received(pushes: list[Push]) -> list[Any]:
     return found
 
 
-def sent_total(metrics: MetricsData, name: str) -> float | None:
-    """The sum of a counter over its data points."""
-    values = [
-        point.as_double or point.as_int
-        for resource in metrics.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        if metric.name == name
-        for point in metric.sum.data_points
-    ]
-    return sum(values) if values else None
-
-
 def settled(receiving: Receiving, entrance: Entrance, collector: Collector, client_id: str) -> list[Push]:
     """All pushes of a client that has ended, once as many were forwarded; the same ones.
 
