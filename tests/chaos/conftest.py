@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.peers import Script, ScriptedBroker, swallowing
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.peers import Script, ScriptedBroker, swallowing
 
 FIXED = {"mode": "fixed"}
 

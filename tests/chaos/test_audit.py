@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.chaos.conftest import Scripted, Start
-from tests.chaos.peers import Peer, client
 from tests.conftest import Require
 from tests.support.frames import heartbeat, heartbeat_answer, produce, produce_answer
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.namespaces import can_mount, fill, fill_inodes, small_disk
+from tests.support.peers import Peer, client
 from tests.support.sampled import sampled
 
 STORAGE_ERROR = 56

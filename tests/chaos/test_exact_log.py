@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.chaos.conftest import Record, Scripted, Start
-from tests.chaos.peers import answer, answering, client, is_answered
 from tests.support.certificates import Authority
 from tests.support.frames import heartbeat, produce
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
+from tests.support.peers import answer, answering, client, is_answered
 from tests.support.sampled import sampled
 from tests.support.sockets import Wire
 

@@ -12,9 +12,9 @@ import pytest
 
 from kproxy.config import Timeouts
 from tests.chaos.conftest import Record, Scripted, Shared, Start
-from tests.chaos.peers import Peer, answer, answering, client, size_field, swallowing
 from tests.support.frames import heartbeat, produce
 from tests.support.kafka.processes import eventually
+from tests.support.peers import Peer, answer, answering, client, size_field, swallowing
 from tests.support.ports import free_ports
 
 MIB = 1 << 20

@@ -17,7 +17,6 @@ import pytest
 
 from kproxy.proxy.supervisor.child import Activity
 from tests.chaos.conftest import FIXED, Record, Scripted, Start
-from tests.chaos.peers import Peer, answer, answering, client
 from tests.support.frames import (
     array,
     batch,
@@ -30,6 +29,7 @@ from tests.support.frames import (
 )
 from tests.support.kafka.processes import eventually, resident_size
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.peers import Peer, answer, answering, client
 
 MIB = 1 << 20
 

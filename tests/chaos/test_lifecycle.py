@@ -21,7 +21,6 @@ from kproxy.protocol.records import Record as WrittenRecord
 from kproxy.protocol.records import write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from tests.chaos.conftest import FIXED, Record, Scripted, Start
-from tests.chaos.peers import Peer, answer, answering, client
 from tests.support.certificates import Authority
 from tests.support.filtering import make, part, request_frame
 from tests.support.frames import batch, frame, heartbeat, record, request
@@ -29,6 +28,7 @@ from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.peers import Peer, answer, answering, client
 from tests.support.sockets import Wire, end_offsets, metadata
 
 

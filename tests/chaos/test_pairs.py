@@ -13,7 +13,6 @@ from struct import pack
 import pytest
 
 from tests.chaos.conftest import Record, Scripted, Shared, Start
-from tests.chaos.peers import Peer, Recorder, answer, client, is_answered, size_field
 from tests.support.frames import (
     api_versions,
     batch,
@@ -27,6 +26,7 @@ from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import connections_to, eventually
 from tests.support.kafka.proxies import Proxy
+from tests.support.peers import Peer, Recorder, answer, client, is_answered, size_field
 from tests.support.sockets import address, end_offsets
 
 MIB = 1 << 20

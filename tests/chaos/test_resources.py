@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.chaos.conftest import Scripted, Start
-from tests.chaos.peers import Peer, answer, answering, client
 from tests.conftest import Require
 from tests.support.frames import heartbeat
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.namespaces import can_mount, fill, small_disk
+from tests.support.peers import Peer, answer, answering, client
 from tests.support.sampled import sampled
 
 

@@ -28,13 +28,13 @@ from prometheus_client.parser import text_string_to_metric_families as of_promet
 
 from kproxy.proxy.supervisor.browser_guard import cookie_name
 from tests.chaos.conftest import FIXED, Scripted, Start
-from tests.chaos.peers import ScriptedBroker, broker_of, play
 from tests.support.canaries import Canaries, Scene, named, record_scenes, scenes, unpacked
 from tests.support.certificates import Authority
 from tests.support.hostile_names import EXCHANGES, NAMES_A_SCENE, hostile_names, scenes_of
 from tests.support.kafka.processes import command_line, eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.otlp import Collector, attributes, http_collector
+from tests.support.peers import ScriptedBroker, broker_of, play
 from tests.support.ports import free_ports
 from tests.support.stopping import Person
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.backend import HeldBroker
 from tests.support.frames import string
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.peers import ScriptedBroker, answering
 from tests.support.ports import free_ports
 from tests.support.sockets import Wire
 
@@ -27,13 +27,13 @@ FIXED = {"mode": "fixed"}
 
 
 @pytest.fixture
-def broker() -> Iterator[HeldBroker]:
-    with HeldBroker() as held:
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker(answering) as held:
         yield held
 
 
 @pytest.fixture
-def start(tmp_path: Path, broker: HeldBroker) -> Iterator[Any]:
+def start(tmp_path: Path, broker: ScriptedBroker) -> Iterator[Any]:
     """``start(**settings)`` -> a Proxy that serves, without an analyzer unless the settings have one."""
     running: list[Proxy] = []
 

@@ -39,9 +39,9 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from tests.support.backend import HeldBroker
 from tests.support.child import spawn_child
 from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.peers import ScriptedBroker, answering
 from tests.support.ports import free_ports
 
 PATIENCE = 30
@@ -110,7 +110,7 @@ def cluster(port: int, broker: str, name: str = "one") -> Cluster:
 
 def test_it_serves_counts_taps_and_drains() -> None:
     port = free_ports()
-    with HeldBroker() as broker, worker() as running:
+    with ScriptedBroker(answering) as broker, worker() as running:
         reader = TapReader(running.ring)
         reader.attach()
         assert running.configure(cluster(port, broker.address)) == Ready()
@@ -203,7 +203,7 @@ def test_it_ends_with_its_supervisor() -> None:
 
 def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> None:
     first, second = free_ports(), free_ports()
-    with HeldBroker() as broker, worker() as running:
+    with ScriptedBroker(answering) as broker, worker() as running:
         running.configure(cluster(first, broker.address))
         with socket.create_connection(("127.0.0.1", first)) as client:
             beat(client)
@@ -222,7 +222,7 @@ def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> No
 
 def test_what_cannot_be_done_or_decoded_leaves_what_runs() -> None:
     port = free_ports()
-    with HeldBroker() as broker, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
+    with ScriptedBroker(answering) as broker, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
         running.configure(cluster(port, broker.address))
         other = taken.getsockname()[1]
         refused = running.configure(cluster(port, NOBODY, "another"), cluster(other, broker.address, "cannot"))

@@ -33,12 +33,12 @@ from kproxy.proxy.supervisor.child import (
     stack_of,
 )
 from kproxy.proxy.supervisor.processes import Process
-from tests.support.backend import HeldBroker
 from tests.support.frames import heartbeat, heartbeat_answer, request, string
 from tests.support.hanging import FATAL
 from tests.support.hanging import HANG_S as SHORTER
 from tests.support.kafka.processes import children, command_line, eventually
 from tests.support.loops import run
+from tests.support.peers import ScriptedBroker, answering
 from tests.support.ports import free_ports
 from tests.support.sockets import Wire
 from tests.support.supervised import STAND_IN, Event, Supervised, supervised
@@ -208,7 +208,7 @@ HEARTBEAT = 12
 class Running:
     """A `kproxy run` that may hang, before a broker that answers."""
 
-    def __init__(self, folder: Path, broker: HeldBroker, stack: ExitStack, **settings: Any) -> None:
+    def __init__(self, folder: Path, broker: ScriptedBroker, stack: ExitStack, **settings: Any) -> None:
         self.listen = f"127.0.0.1:{free_ports(3)}"
         self.log = folder / "kafka.jsonl"
         cluster = {
@@ -262,7 +262,7 @@ class Running:
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     with ExitStack() as stack:
-        broker = stack.enter_context(HeldBroker())
+        broker = stack.enter_context(ScriptedBroker(answering))
         yield lambda **settings: Running(tmp_path, broker, stack, **settings)
 
 
