@@ -16,8 +16,6 @@ from tests.support.fault_clients import RECORDS, FaultClient
 from tests.support.fault_clients.java import JavaClient
 from tests.support.fault_clients.librdkafka import LibrdkafkaClient
 from tests.support.kafka.brokers import Cluster
-from tests.support.kafka.fixtures import started
-from tests.support.kafka.jars import LAST_WITH_ZOOKEEPER
 
 TOPIC = "faults"
 CLIENTS = {"java": JavaClient, "librdkafka": LibrdkafkaClient}
@@ -80,17 +78,6 @@ def proxy(three: Cluster) -> Iterator[Proxy]:
     """A proxy in front of the cluster."""
     with Proxy(with_records(three).bootstrap()) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def proxy_of_older_brokers(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    """The same before three brokers of the last release that has ZooKeeper, in which clients use older versions."""
-    older = started(tmp_path_factory.mktemp("kafka-older"), LAST_WITH_ZOOKEEPER, nodes=3)
-    try:
-        with Proxy(with_records(older).bootstrap()) as running:
-            yield running
-    finally:
-        older.close()
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +144,3 @@ def test_a_client_reads_every_documented_error_at_the_call_that_is_named(
     proxy: Proxy, clients: dict[str, FaultClient], name: str, api: str, error: str
 ) -> None:
     judge(proxy, clients.get(name) or clients.setdefault(name, CLIENTS[name]()), api, error)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("api", "error"), PAIRS)
-@pytest.mark.parametrize("name", CLIENTS)
-def test_before_older_brokers_too(
-    proxy_of_older_brokers: Proxy, clients: dict[str, FaultClient], name: str, api: str, error: str
-) -> None:
-    judge(proxy_of_older_brokers, clients.get(name) or clients.setdefault(name, CLIENTS[name]()), api, error)
