@@ -121,7 +121,7 @@ def start_logging(logs: str, fd: int = 2) -> None:
     root.handlers[:] = [LineHandler(fd, style)]
     root.setLevel(logging.INFO)
     logging.raiseExceptions = False
-    for library in ("asyncio", "uvicorn"):
+    for library in ("asyncio", "botocore", "uvicorn"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -331,16 +332,21 @@ class Forwarding:
 
 
 class ToSupervisor(logging.Handler):
-    """Sends log events to the supervisor, which writes them."""
+    """Sends log events to the supervisor, which writes them: events of any thread, as libraries log where they are called."""
 
     def __init__(self, channel: Channel[messages.ToWorker]) -> None:
         super().__init__()
         self._channel = channel
+        self._loop = asyncio.get_running_loop()
         self._sending: set[asyncio.Future[bool]] = set()
         self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the event, or count it as lost if MOST_EVENTS_WAITING events are not sent yet."""
+        if asyncio._get_running_loop() is not self._loop:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.emit, record)
+            return
         if len(self._sending) >= MOST_EVENTS_WAITING:
             self._lost += 1
             return

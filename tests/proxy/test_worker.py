@@ -187,9 +187,13 @@ def test_events_that_cannot_be_sent_are_counted_and_their_number_is_sent(monkeyp
         handler.emit(logging.makeLogRecord({"msg": "later", "levelname": "INFO"}))
         while len(sent) < 4:
             await asyncio.sleep(0)
+        # as a library does that is called in a thread
+        await asyncio.to_thread(handler.handle, logging.makeLogRecord({"msg": "of a thread", "levelname": "INFO"}))
+        while len(sent) < 5:
+            await asyncio.sleep(0)
 
     asyncio.run(main())
-    assert [event.event for event in sent] == ["event 0", "event 1", EVENTS_LOST, "later"]
+    assert [event.event for event in sent] == ["event 0", "event 1", EVENTS_LOST, "later", "of a thread"]
     assert sent[2].keys == {"count": 3}
 
 
