@@ -24,9 +24,7 @@ from kproxy.protocol.structs import struct_types
 
 MAGIC_2_FROM, TOPIC_IDS_FROM = 3, 13  # versions of Produce
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-MOST_BYTES = (
-    1_000_000  # of copies in a request; Kafka's defaults for a batch and a client's request are 1,048,588 and 1,048,576
-)
+MOST_BYTES = 1_040_000  # of copies in a request; a batch has at most 1,048,588 (message.max.bytes) by default
 MOST_OF_RECORD, MOST_OF_HEADER = 40, 10  # bytes of a record, and of a header, without their contents
 MOST_PARTITIONS = 100_000  # whose leaders are known
 MOST_LOGGED = 1_000

@@ -148,7 +148,7 @@ class Validate(Filter):
     travel in the request itself, so only to partitions that the same broker leads, which kproxy learns from Metadata: it adds
     the dead-letter topic to what clients ask about their topics, and takes it out of the response. Where no such partition is
     known, for Produce before version 3, and if the broker refuses a copy, the record is refused without one; so are records
-    beyond the first 1,000,000 bytes of dead letters in a request. That is counted.
+    beyond the first 1,040,000 bytes of dead letters in a request. That is counted.
 
     Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
     are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
