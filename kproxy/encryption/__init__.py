@@ -87,7 +87,10 @@ What stays plain, and why
     repartition and changelog topics.
     Headers that no rule names: those that consumers, tracing, mirrors and deserializers use have to stay as they are, and the
     names of all do.
-    Fields of values: a value is encrypted as a whole. What consumers may see of it by their right is the matter of ``mask``.
+    Fields of values: a value is encrypted with all of its fields. A field alone would have to stay a value of its schema, with
+    a hundred bytes and more for its envelope: an enum, a number, a date or a text of limited length cannot be, and the
+    validation of brokers and clients would refuse it; what is next to it would tell much of what it hides. Which fields
+    consumers see is the matter of ``mask``, which reads what this filter has decrypted.
 
 Keys, plain text and wrapped keys are in no message, log, metric or audit line: errors name the topic, partition, offset and the
 name of the key.
