@@ -75,13 +75,13 @@ class WritingKey:
         self._envelope_of_header = Envelope(key_name, topic, data_key.wrapped, part=HEADER).encoded()
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
-        self._blocks: dict[int, int] = {}  # by thread, as += in two threads loses some
+        self._blocks: dict[int, list[int]] = {}  # one number for each thread, as += in two threads loses some
         self.records = 0
 
     @property
     def blocks(self) -> int:
         """How many blocks of 16 bytes the cipher made, one more for each tag."""
-        return sum(list(self._blocks.values()))
+        return sum(number for (number,) in list(self._blocks.values()))
 
     def sealing(self, *, packs: bool = False) -> Seal:
         """Return what encrypts the values of one batch, in one thread.
@@ -107,14 +107,14 @@ class WritingKey:
         return seal
 
     def _sealing(self, envelope: bytes, salt: bytes, place: bytes = b"") -> Seal:
-        numbers, encrypt, blocks, thread = self._numbers, self._aes.encrypt, self._blocks, threading.get_ident()
+        numbers, encrypt = self._numbers, self._aes.encrypt
+        blocks = self._blocks.setdefault(threading.get_ident(), [0])
         begin = envelope + place  # of the associated data
-        blocks.setdefault(thread, 0)
 
         def seal(key: bytes | None, value: bytes) -> bytes:
             number = next(numbers)  # one step, in any thread
             self.records = number + 1
-            blocks[thread] += (len(value) + 15 >> 4) + 1
+            blocks[0] += (len(value) + 15 >> 4) + 1
             nonce = salt + number.to_bytes(8, "big")
             bound = begin + b"\0" if key is None else b"".join((begin, b"\1", key))
             return b"".join((envelope, nonce, encrypt(nonce, value, bound)))
