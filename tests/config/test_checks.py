@@ -11,7 +11,6 @@ from kproxy.config.checks import (
     check_ports,
     check_tenants,
     check_values,
-    first_broker_port,
     parse_node_ids,
 )
 from kproxy.config.structs import Addresses
@@ -22,10 +21,6 @@ TLS = {"certificate": "c", "key": "k"}
 def complaints(cluster: dict[str, Any] | None = None, **parts: Any) -> list[tuple[str, str]]:
     clusters = [{"listen": ":1", "bootstrap": ["b:2"], **(cluster or {})}]
     return list(check_values(msgspec.convert({"clusters": clusters, **parts}, Config)))
-
-
-def test_the_defaults_are_right() -> None:
-    assert complaints() == []
 
 
 SCRAM: dict[str, Any] = {"mechanisms": ["SCRAM-SHA-256"], "users": "u"}
@@ -237,13 +232,6 @@ def test_a_port_cannot_be_bound_twice() -> None:
         assert (found, message.startswith(f"port {port} is ")) == (path, True), message
 
 
-def test_the_admin_port_is_one_of_them() -> None:
-    assert [path for path, _ in of_ports(cluster(":9092"), admin="127.0.0.1:9093")] == [
-        "clusters[0].addresses.first_port"
-    ]
-    assert of_ports(cluster(":9092"), admin="127.0.0.1:9107") == []
-
-
 def test_another_host_is_another_port() -> None:
     one, other = cluster("10.0.0.1:9092", mode="fixed"), cluster("10.0.0.2:9092", mode="fixed")
     assert of_ports(one, other) == []
@@ -262,11 +250,6 @@ def test_ports_end_at_65535() -> None:
 def test_an_invalid_address_is_skipped() -> None:
     assert of_ports(cluster("nowhere"), cluster("nowhere"), admin="nowhere") == []
     assert broker_ports(cluster("nowhere", node_ids=[1])) == {}
-
-
-def test_ports_of_brokers() -> None:
-    assert first_broker_port(cluster(":9092")) == 9093
-    assert broker_ports(cluster(":9092", first_port=9200, node_ids=["0-1", 7])) == {0: 9200, 1: 9201, 7: 9207}
 
 
 def test_an_advertised_port_that_does_not_exist() -> None:

@@ -39,13 +39,6 @@ def listener(**tls: str) -> list[tuple[str, str]]:
     return list(check_files(Config(clusters=[Cluster(listen=":1", listener_tls=part)])))
 
 
-def test_matching_files_pass(files: Path) -> None:
-    pem, ca = str(files / "broker.pem"), str(files / "ca.pem")
-    assert listener(certificate=pem, key=pem, client_ca=ca) == []
-    broker = BrokerTls(ca=ca, certificate=pem, key=pem)
-    assert list(check_files(Config(clusters=[Cluster(listen=":1", broker_tls=broker)]))) == []
-
-
 def key_alone(files: Path, password: bytes | None = None) -> str:
     how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     key = ec.generate_private_key(ec.SECP256R1())

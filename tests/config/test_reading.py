@@ -180,13 +180,6 @@ def test_the_number_of_workers_has_limits(workers: int) -> None:
         config_from_options(Options(listen=":1", bootstrap=["b:1"], workers=workers))
 
 
-@pytest.mark.parametrize("written", ["off", '"off"', "null"])
-def test_a_file_can_do_without_the_admin_port(tmp_path: Path, written: str) -> None:
-    file = tmp_path / "k.yaml"
-    file.write_text(f"{GOOD}admin: {written}\n", encoding="utf-8")
-    assert read_config(str(file)).admin is None
-
-
 def test_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     file.write_text(GOOD + "workers: 2\nanalysis: {sample: 0.5}\n", encoding="utf-8")

@@ -159,18 +159,6 @@ def test_every_setting_has_a_description() -> None:
     assert [name for name, description in settings.items() if not re.fullmatch(r".{10,}\.", description)] == []
 
 
-def test_limits_say_over_what_they_hold() -> None:
-    """Clients are counted in SharedLimits, buffers in the Worker of each process (proxy/worker.py, Forwarding._use)."""
-    described = {name: one["description"] for name, one in config_schema()["$defs"]["Limits"]["properties"].items()}
-    over_all = {name for name, text in described.items() if "over all workers" in text}
-    assert over_all == {"connections", "connections_per_address", "connections_per_second"}
-    assert {name for name, text in described.items() if "in each worker" in text} == {"memory"}
-    assert {name for name, text in described.items() if text.startswith("Largest frame")} == {
-        *{"frame_size", "unauthenticated_frame_size", "held_frame_size"}
-    }
-    assert described.keys() == over_all | {"memory", "frame_size", "unauthenticated_frame_size", "held_frame_size"}
-
-
 def test_it_is_a_schema() -> None:
     VALIDATOR.check_schema(config_schema())
     assert "x-unit" not in str(config_schema())

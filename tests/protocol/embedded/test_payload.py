@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import Malformed
 from kproxy.protocol import facts, message
 from kproxy.protocol.embedded import (
     RECORDS_OF,
@@ -22,7 +21,7 @@ from kproxy.protocol.embedded import (
     open_request,
     open_response,
 )
-from kproxy.protocol.embedded.payload import REQUESTS, RESPONSES, Opening, to_json
+from kproxy.protocol.embedded.payload import REQUESTS, RESPONSES, to_json
 from kproxy.protocol.facts import Field
 from kproxy.protocol.found import records_fields
 from tests.support.corpus import golden_lines, payloads
@@ -38,21 +37,6 @@ def test_an_embedded_payload_is_an_object_of_path_in_kind_and_json() -> None:
 
 def test_inside_a_record_there_is_no_side() -> None:
     assert json.loads(Embedded("value", None, "x", 1).to_json()) == {"path": "value", "kind": "x", "json": 1}
-
-
-def test_a_broken_payload_stands_in_its_place_and_the_next_one_is_opened() -> None:
-    opening = Opening("response", Context())
-
-    def broken(data: bytes) -> object:
-        raise Malformed("is not it", message="thing")
-
-    assert opening.add("a", "x", broken, b"") is None
-    assert opening.add("b", "x", len, b"123") == 3
-    first, second = opening.found
-    assert json.loads(first.to_json()) == {
-        "path": "a", "in": "response", "kind": "x", "error": "thing: is not it (at byte 0)",
-    }  # fmt: skip
-    assert second.json == 3
 
 
 def test_what_a_terminal_would_obey_is_escaped() -> None:
