@@ -83,8 +83,13 @@ public class Client {
                 count("sent");
                 if (transacts && (sent + 1) % batch == 0) {
                     Thread.sleep((long) (1000 * Double.parseDouble(job.getOrDefault("hold", "0"))));
-                    producer.commitTransaction();
-                    count("committed");
+                    if (number("abort", 0) > 0 && sent / batch % 2 > 0) {
+                        producer.abortTransaction();
+                        count("aborted");
+                    } else {
+                        producer.commitTransaction();
+                        count("committed");
+                    }
                     within = false;
                 }
                 while (rate > 0 && !ended && System.nanoTime() < began + (sent + 1) / rate * 1e9) {
@@ -111,7 +116,12 @@ public class Client {
         }
         long pause = (long) (1000 * Double.parseDouble(job.getOrDefault("pause", "0")));
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
-            consumer.subscribe(Arrays.asList(job.get("topic").split(",")));
+            if (job.containsKey("assign")) {
+                consumer.assign(Arrays.stream(job.get("assign").replaceAll("[\\[\\] ]", "").split(","))
+                    .map(each -> new TopicPartition(job.get("topic"), Integer.parseInt(each))).toList());
+            } else {
+                consumer.subscribe(Arrays.asList(job.get("topic").split(",")));
+            }
             while (!ended) {
                 ConsumerRecords<String, String> records = poll(consumer);
                 for (ConsumerRecord<String, String> record : records) {

@@ -5,13 +5,15 @@
     python -m tests.truth list                          what there is
 
     network.py      a bridge with a namespace for each host, so that brokers and clients have addresses; dumpcap on the bridge
+    distance.py     a program that makes the way to a host long
     brokers.py      clusters of any release since 0.8.2 on these hosts; may be killed, stopped, paused
     client.py       a client in a process of its own, of librdkafka.py, kafka_python.py or aio_kafka.py; job.py: what they
                     share; Client.java: Java's, Modern.java: roles that are new there; go/: franz-go and sarama
     Streams.java    a job of Kafka Streams; Connect's workers and MirrorMaker are started from their own jars
     lab.py          Lab: what a workload is written with. Writes down what it did and what clients reported
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
-    incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py: more of them
+    incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py, harm.py: more of them
+    everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests

@@ -462,8 +462,10 @@ def noisy_neighbour(lab: Lab) -> None:
     lab.consume("billing", "orders", group="billing")
     lab.wait(12)
     bulk = [
-        lab.produce(f"bulk-{number}", "bulk", rate=0, size=50_000, host="bulk", linger_ms=20, batch_size=900_000)
-        for number in (1, 2)
+        lab.produce(
+            f"bulk-{number}", "bulk", rate=0, size=50_000, noise=1, host="bulk", linger_ms=20, batch_size=900_000
+        )
+        for number in (1, 2, 3)
     ]
     lab.wait(15)
     for one in bulk:

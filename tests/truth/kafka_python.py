@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.truth.job import Job, count_error, ended, nap, paced, record, seen
 
@@ -25,7 +25,10 @@ def produce(job: Job) -> None:
 def consume(job: Job) -> None:
     words = {"group_id": job.get("group"), "auto_offset_reset": "earliest", **_kafka_python(job)}
     commit = job.get("commit", 0)
-    consumer = KafkaConsumer(*job["topic"].split(","), **words, **({"enable_auto_commit": False} if commit else {}))
+    topics = () if "assign" in job else job["topic"].split(",")
+    consumer = KafkaConsumer(*topics, **words, **({"enable_auto_commit": False} if commit else {}))
+    if "assign" in job:
+        consumer.assign([TopicPartition(job["topic"], each) for each in job["assign"]])
     while not ended():
         for batch in consumer.poll(200, max_records=max(commit, 0) or 500).values():
             seen["read"] += len(batch)

@@ -52,6 +52,8 @@ class Workload:
     nodes: int
     secure: bool
     whole: bool  # traffic between brokers is captured, too
+    way: str  # dst, src: the direction that is captured, seen from the clients; empty for both
+    snap: int  # bytes of each packet that are captured; 0 for all
     settings: dict[str, str]
 
 
@@ -66,13 +68,15 @@ def workload(
     nodes: int = 1,
     secure: bool = False,
     whole: bool = False,
+    way: str = "",
+    snap: int = 0,
     variants: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     **settings: str,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a workload; *settings* are the brokers', with underscores.
 
     *variants* are more workloads of the same function: the end of the name, and what it is called with. ``release`` of a variant
-    is that of its brokers, too.
+    is that of its brokers, too; ``way`` and ``snap`` of a variant are its capture's.
     """
 
     def add(run: Callable[..., None]) -> Callable[..., None]:
@@ -81,9 +85,10 @@ def workload(
         for suffix, words in {"": {}, **variants}.items():
             options = dict(words)
             of_brokers = options.pop("release", release)
+            captured = options.pop("way", way), options.pop("snap", snap)
             name = f"{base}-{suffix}" if suffix else base
             WORKLOADS[name] = Workload(
-                name, about, partial(run, **options), healthy, of_brokers, nodes, secure, whole, dotted
+                name, about, partial(run, **options), healthy, of_brokers, nodes, secure, whole, *captured, dotted
             )
         return run
 
@@ -176,6 +181,10 @@ class Lab:
         self.actions: list[Action] = []
         self.truths: list[Truth] = []
         self.jump: tuple[float, float] | None = None
+        self.hole: tuple[float, float] | None = None
+        self.schemas: dict[str, str] = {}  # files of schemas by name; with them, contents of records are asked for
+        self.records = False  # contents of records are asked for
+        self.work_began = time.time()
         self.cut_short = False  # whether the capture ends while clients still work
 
     # -- what happens
@@ -296,6 +305,12 @@ class Lab:
         self.jump = at, seconds
         return at
 
+    def begin_capture(self) -> float:
+        """Have the capture begin only now."""
+        at = self.note("the capture begins")
+        self.hole = self.work_began - 60, at
+        return at
+
     def tool(self, main: str, *words: str) -> str:
         """Run a program of Kafka's on the host ``admin``."""
         self.note(f"{main} {' '.join(words)}")
@@ -353,6 +368,12 @@ _OPTIONS = {
     "daily",
     "to",
     "corrupt",
+    "assign",
+    "rest",
+    "hot",
+    "schema_id",
+    "bad",
+    "noise",
 }
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 
@@ -445,7 +466,8 @@ def _lab(work: Workload, folder: Path) -> Iterator[Lab]:
 def make(work: Workload, output: Path) -> Manifest:
     """Run a workload; write its capture and manifest to a folder."""
     with tempfile.TemporaryDirectory(prefix="kproxy-truth-") as name, _lab(work, Path(name)) as lab:
-        capture = lab.network.capture(output / f"{work.name}.pcapng.gz", ALL_PORTS if work.whole else CLIENTS_PORTS)
+        ports = ALL_PORTS if work.whole else CLIENTS_PORTS
+        capture = lab.network.capture(output / f"{work.name}.pcapng.gz", ports, way=work.way, snap=work.snap)
         began = time.time()
         try:
             work.run(lab)
@@ -458,12 +480,13 @@ def make(work: Workload, output: Path) -> Manifest:
             for client in lab.clients:
                 if client.running:
                     client.kill()
-            capture.close(lab.secrets if lab.secrets.exists() else None, lab.jump)
+            capture.close(lab.secrets if lab.secrets.exists() else None, lab.jump, lab.hole)
         clients = [client.report() for client in lab.clients]
         known = cluster_id(work.name) if lab.cluster.kraft else ""
         about = work.name, work.about, known, work.release, work.nodes, work.healthy
         ended = time.time() + max(0, lab.jump[1] if lab.jump else 0)
-        manifest = Manifest(*about, began, ended, clients, lab.actions, lab.truths)
+        began += min(0, lab.jump[1] if lab.jump else 0)
+        manifest = Manifest(*about, began, ended, clients, lab.actions, lab.truths, lab.records, lab.schemas)
         manifest.write(output / f"{work.name}.json")
     close_tools()
     return manifest

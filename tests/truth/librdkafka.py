@@ -82,7 +82,14 @@ def consume(job: Job) -> None:
             event, partitions=sorted(f"{p.topic}-{p.partition}" for p in partitions)
         )
 
-    consumer.subscribe(job["topic"].split(","), on_assign=on("assigned"), on_revoke=on("revoked"), on_lost=on("lost"))
+    if "assign" in job:
+        consumer.assign([TopicPartition(job["topic"], each) for each in job["assign"]])
+    else:
+        says = {
+            f"on_{short}": on(event)
+            for short, event in (("assign", "assigned"), ("revoke", "revoked"), ("lost", "lost"))
+        }
+        consumer.subscribe(job["topic"].split(","), **says)
     again = time.monotonic() + job.get("daily", 1e9)
     while not ended():
         message = consumer.poll(0.2)
@@ -98,6 +105,8 @@ def consume(job: Job) -> None:
             count_error(message.error().name())
             continue
         seen["read"] += 1
+        if seen["read"] % 50 == 0:
+            _rest(consumer, job.get("rest", 0))
         if message.offset() == job.get("poison") and seen["error poison"] < job.get("retries", 1e9):
             count_error("poison")
             consumer.seek(TopicPartition(message.topic(), message.partition(), message.offset()))
@@ -114,10 +123,22 @@ def consume(job: Job) -> None:
     consumer.close()
 
 
+def _rest(consumer: Consumer, seconds: float) -> None:
+    """Pause all partitions for so long, and poll on."""
+    if seconds:
+        consumer.pause(consumer.assignment())
+        until = time.monotonic() + seconds
+        while not ended() and time.monotonic() < until:
+            consumer.poll(0.2)
+        consumer.resume(consumer.assignment())
+
+
 def admin(job: Job) -> None:
     """Do each operation of ``do``: its name is a key of OPERATIONS, its other words are arguments."""
     client = AdminClient(_rdkafka(job))
     for name, *words in job["do"]:
+        if ended():
+            break
         OPERATIONS[name](client, words)
         seen[name] += 1
 
@@ -128,6 +149,7 @@ def _results(futures: dict[Any, Any]) -> None:
 
 
 OPERATIONS: dict[str, Callable[[AdminClient, list[str]], object]] = {
+    "wait": lambda _, words: nap(float(words[0])),
     "list": lambda admin, _: admin.list_topics(timeout=PATIENCE),
     "configs": lambda admin, words: _results(admin.describe_configs([ConfigResource("topic", word) for word in words])),
     "groups": lambda admin, _: admin.list_consumer_groups().result(PATIENCE),

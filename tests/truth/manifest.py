@@ -41,7 +41,10 @@ class ClientReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workload. *healthy*: nothing critical, and at most one warning, may be said about it."""
+    """A workload. *healthy*: nothing critical, and at most one warning, may be said about it.
+
+    *records*: the report is to look at the contents of records, with these *schemas* (file names, and their texts).
+    """
 
     name: str
     about: str
@@ -54,6 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     clients: list[ClientReport]
     actions: list[Action]
     truths: list[Truth]
+    records: bool = False
+    schemas: dict[str, str] = {}
 
     def write(self, file: Path) -> None:
         """Write it as JSON that people can read."""

@@ -3,6 +3,7 @@
 import gzip
 import os
 import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ class Network:
         self._subnet = f"10.{64 + number % 128}.{number // 128 % 256}"
         self._bridge = f"kt{os.getpid() % 10_000}"
         self._hosts: dict[str, str] = {}
+        self._distances: list[subprocess.Popen[bytes]] = []
         run("ip", "link", "add", self._bridge, "type", "bridge")
         run("ip", "address", "add", f"{self._subnet}.1/24", "dev", self._bridge)
         run("ip", "link", "set", self._bridge, "up")
@@ -60,6 +62,23 @@ class Network:
         rate = ("tbf", "rate", f"{kilobits}kbit", "burst", "5kb", "latency", "3s")
         run("tc", "qdisc", "add", "dev", self._outer(host), "root", *rate)
 
+    def limit_from(self, host: str, kilobits: int) -> None:
+        """Let so many kilobits a second through from a host."""
+        rate = ("tbf", "rate", f"{kilobits}kbit", "burst", "5kb", "latency", "3s")
+        run(*self.inside(host), "tc", "qdisc", "add", "dev", "eth0", "root", *rate)
+
+    def delay(self, host: str, milliseconds: int) -> None:
+        """Have frames to and from a host arrive so much later."""
+        outer = self._outer(host)
+        inner, other = f"{outer}a", f"{outer}b"
+        run("ip", "link", "add", inner, "type", "veth", "peer", "name", other)
+        for name in (inner, other):
+            run("ip", "link", "set", name, "up")
+        run("ip", "link", "set", other, "master", self._bridge)
+        run("ip", "link", "set", outer, "nomaster")
+        words = [sys.executable, str(Path(__file__).with_name("distance.py")), outer, inner, str(milliseconds)]
+        self._distances.append(subprocess.Popen(words))
+
     @contextmanager
     def cut(self, host: str) -> Iterator[None]:
         """Let nothing through to or from a host."""
@@ -72,11 +91,17 @@ class Network:
     def _namespace(self, host: str) -> str:
         return f"{self._bridge}-{host}"
 
-    def capture(self, file: Path, ports: str) -> "Capture":
-        """Begin to write what passes the bridge from or to *ports*, a range or a number."""
-        return Capture(self._bridge, file, ports)
+    def capture(self, file: Path, ports: str, *, way: str = "", snap: int = 0) -> "Capture":
+        """Begin to write what passes the bridge from or to *ports*, a range or a number.
+
+        *way*: dst for what goes to the ports only, src for what comes from them; *snap*: bytes of each packet, 0 for all.
+        """
+        return Capture(self._bridge, file, f"tcp {way} portrange {ports}", snap)
 
     def close(self) -> None:
+        for distance in self._distances:
+            distance.kill()
+            distance.wait()
         for host in self._hosts:
             subprocess.run(["ip", "netns", "delete", self._namespace(host)], check=False, capture_output=True)
         subprocess.run(["ip", "link", "delete", self._bridge], check=False, capture_output=True)
@@ -85,10 +110,10 @@ class Network:
 class Capture:
     """A running dumpcap."""
 
-    def __init__(self, bridge: str, file: Path, ports: str) -> None:
+    def __init__(self, bridge: str, file: Path, what: str, snap: int) -> None:
         self._file, self._raw = file, file.with_suffix(".raw")
         log = file.with_suffix(".dumpcap.log")
-        words = ["dumpcap", "-q", "-B", "64", "-i", bridge, "-f", f"tcp portrange {ports}", "-w", str(self._raw)]
+        words = ["dumpcap", "-q", "-B", "64", "-i", bridge, "-s", str(snap), "-f", what, "-w", str(self._raw)]
         self._process = spawn(words, log)
         eventually(lambda: "File:" in log.read_text(), what="dumpcap runs")
 
@@ -96,14 +121,21 @@ class Capture:
         """Write nothing of what comes from now on."""
         stop(self._process, patience=10)
 
-    def close(self, secrets: Path | None = None, jump: tuple[float, float] | None = None) -> None:
+    def close(
+        self,
+        secrets: Path | None = None,
+        jump: tuple[float, float] | None = None,
+        hole: tuple[float, float] | None = None,
+    ) -> None:
         """End it; without what dumpcap says of this machine; with the TLS keys of *secrets* inside.
 
-        *jump*: when the capture's clock was set, and by how many seconds.
+        *jump*: when the capture's clock was set, and by how many seconds. *hole*: from when to when it has no packets.
         """
         self.end()
         if jump:
-            self._set_clock(*jump)
+            self._join(jump[0], jump[0], jump[1])
+        if hole:
+            self._join(*hole)
         plain, whole = self._file.with_suffix(".plain"), self._file.with_suffix(".whole")
         run("editcap", "-F", "pcap", str(self._raw), str(plain))
         inject = ["--inject-secrets", f"tls,{secrets}"] if secrets else []
@@ -112,10 +144,11 @@ class Capture:
         for file in (self._raw, plain, whole, self._file.with_suffix(".dumpcap.log")):
             file.unlink()
 
-    def _set_clock(self, at: float, seconds: float) -> None:
+    def _join(self, until: float, since: float, seconds: float = 0) -> None:
+        """Keep what was before *until*, and what was after *since* with its times set by so many seconds."""
         before, after = self._file.with_suffix(".before"), self._file.with_suffix(".after")
-        run("editcap", "-B", f"{at:.6f}", str(self._raw), str(before))
-        run("editcap", "-A", f"{at:.6f}", "-t", f"{seconds:g}", str(self._raw), str(after))
+        run("editcap", "-B", f"{until:.6f}", str(self._raw), str(before))
+        run("editcap", "-A", f"{since:.6f}", "-t", f"{seconds:g}", str(self._raw), str(after))
         run("mergecap", "-a", "-w", str(self._raw), str(before), str(after))
         before.unlink()
         after.unlink()

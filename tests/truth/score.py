@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support.command import report_json
@@ -82,8 +83,18 @@ def score(folder: Path, names: Sequence[str] = ()) -> Result:
     result = Result()
     for capture, manifest in read_manifests(folder).items():
         if not names or manifest.name in names:
-            judge(manifest, report_json("--all", capture), result)
+            judge(manifest, report(manifest, capture), result)
     return result
+
+
+def report(manifest: Manifest, capture: Path) -> Report:
+    """All analyses of a capture; of the contents of its records, too, where the workload wants it."""
+    if not manifest.records:
+        return report_json("--all", capture)
+    with TemporaryDirectory() as folder:
+        for name, text in manifest.schemas.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        return report_json("--all", "--records", *(("--schemas", folder) if manifest.schemas else ()), capture)
 
 
 def judge(manifest: Manifest, made: Report, result: Result) -> None:

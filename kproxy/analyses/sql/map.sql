@@ -12,6 +12,7 @@ columns:
   records: records accepted or fetched
   bytes: bytes of the record batches on the wire
   topic_use: what all clients together do with the topic, as far as seen here
+  role: "broker: traffic of brokers among themselves"
   software: ""
   software_version: ""
   addresses: client addresses
@@ -28,7 +29,7 @@ action: A topic that is only written or untouched for as long as its retention m
 parameters:
   topic: {default: "", meaning: Show only this topic.}
 sampled: Other reads and writes may be among the exchanges that are missing.
-verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
+verdict: "{count client_id where role=client:client/clients}[, {count client_id where role=broker:client id/client ids} of brokers], {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
 order: 10
 */
 WITH batches AS (
@@ -154,11 +155,12 @@ WITH batches AS (
 ), who AS (
   SELECT client, client_id, principal, software, software_version,
     min(inferred) AS inferred,
+    CASE WHEN min(role) = 'broker' THEN 'broker' ELSE 'client' END AS role,
     sorted_set(client_address) AS addresses
   FROM clients
   GROUP BY client, client_id, principal, software, software_version
 )
-SELECT w.client_id, w.principal, w.software, w.software_version, w.inferred, w.addresses, u.direction, u.topic,
+SELECT w.client_id, w.principal, w.software, w.software_version, w.inferred, w.role, w.addresses, u.direction, u.topic,
   CASE
     WHEN u.topic IS NULL THEN NULL
     WHEN u.is_written = 1 AND u.is_read = 1 THEN 'written and read'

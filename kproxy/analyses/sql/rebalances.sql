@@ -26,7 +26,7 @@ columns:
   client_port: port of that member's connection
   first_moved: up to ten of the partitions that moved
   added: partitions that no member had before
-  members_before: number of members before
+  members_before: number of members before; empty where the capture began during the rebalance, and so may not show all of them
   joined: members that joined in this rebalance
   protocol: assignor in use
 action: >-
@@ -44,13 +44,17 @@ WITH generations AS (
   SELECT * FROM group_generations WHERE formed
 ), membership AS (
   SELECT g.group_key, g.generation,
-    count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
-      AND s.first_micros < g.formed_micros THEN s.identity END) AS members_before,
+    CASE WHEN max(CASE WHEN g.group_type = 'classic' AND s.first_generation = g.generation AND c.place IS NULL THEN 1 ELSE 0 END) = 0
+      THEN count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+        AND s.first_micros < g.formed_micros THEN s.identity END) END AS members_before,
     count(DISTINCT CASE WHEN s.first_generation <= g.generation AND s.last_generation >= g.generation THEN s.identity END)
       AS members_after,
     count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.generation
       THEN s.identity END) AS members_kept
-  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
+  FROM generations g
+  JOIN group_spells s ON s.group_key = g.group_key
+  -- a member that was not seen to join, as its JoinGroup was before the capture, may have been there before
+  LEFT JOIN group_changes c ON c.group_key = g.group_key AND c.generation = g.generation AND c.member_id = s.member_id AND c.rank = 2
   GROUP BY g.group_key, g.generation
 ), ends AS (
   -- when each member of the earlier generation stopped consuming

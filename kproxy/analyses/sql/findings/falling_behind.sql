@@ -20,7 +20,7 @@ columns:
   watched_seconds: length of the time over which it fell behind, in seconds
   partitions: number of partitions on which it falls behind
   fetched: of the lag, offsets that it had fetched already
-  waiting_percent: share of that time in which it waited for answers that brought a part of what was there
+  waiting_percent: share of that time in which it waited for answers that brought a part of what was there, or took long to bring it
   throttled_percent: share of that time for which answers to Fetch throttled it
   idle_percent: share of that time in which it had no Fetch at a broker
   cluster: ""
@@ -54,7 +54,7 @@ frame:
 WITH reads AS (
     SELECT f.client_id, f.client_address, f.software, f.cluster, f.topic, f.partition, f.connection_id, f.exchange,
         epoch_us(e.response_at) AS at_us, epoch_us(e.response_at) - epoch_us(e.request_at) AS took_us,
-        f.position, f.high_watermark, coalesce(e.records, 0) AS records
+        f.position, f.high_watermark, coalesce(e.records, 0) AS records, coalesce(e.max_wait_ms, 0) AS max_wait_ms
     FROM fetch_positions AS f
     JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
     WHERE f.error_code = 0 AND f.position IS NOT NULL AND f.high_watermark >= 0 AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
@@ -105,9 +105,10 @@ WITH reads AS (
     ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
     WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000
     QUALIFY row_number() OVER (PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind) = 1
-), fetches AS ( -- each Fetch once, and whether more was there than it brought
+), fetches AS ( -- each Fetch once, and whether more was there than it brought, or it took far longer than it may wait for records
     SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us,
-        max(software) AS software, max(records) > 0 AND sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) AS is_part
+        max(software) AS software, max(records) > 0 AND (
+            sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * max(max_wait_ms) + 1000000) AS is_part
     FROM reads
     GROUP BY client_id, client_address, cluster, connection_id, exchange
 ), times AS (
@@ -146,8 +147,8 @@ WITH reads AS (
         CASE
             WHEN throttled_share * 100 >= $min_percent THEN 'quota'
             WHEN throttled_share >= 0.1 THEN NULL
-            WHEN fetched * 100 >= lag * $min_percent THEN 'consumer'
             WHEN waiting_share * 100 >= $min_percent THEN 'broker'
+            WHEN fetched * 100 >= lag * $min_percent THEN 'consumer'
             WHEN idle_share * 100 >= $min_percent THEN 'consumer or its network'
         END AS cause
     FROM judged

@@ -9,7 +9,7 @@ meaning: >
 basis:
   rests_on: time stamps of batches next to the capture's clock
   certainty: measured
-  wrong_if: the clock of the capturing host was behind
+  wrong_if: the clock of the capturing host was behind, or the topic gives records the broker's time (LogAppendTime) and nobody was seen to read it
 columns:
   topic: ""
   batches: batches with a time stamp too far ahead
@@ -37,4 +37,7 @@ FROM client_batches AS b
 WHERE direction = 'produce'
     AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = b.cluster)
     AND timestamp_type = 'CreateTime'
+    AND NOT EXISTS ( -- whose records get the broker's time
+        SELECT 1 FROM client_batches AS f
+        WHERE f.direction = 'fetch' AND f.timestamp_type = 'LogAppendTime' AND f.cluster = b.cluster AND f.topic = b.topic)
     AND epoch_ms(max_timestamp) - at_us // 1000 >= $min_ahead_seconds * 1000

@@ -8,7 +8,7 @@ meaning: >
 basis:
   rests_on: time stamps of batches of a partition, one after the other
   certainty: measured
-  wrong_if: the records are replayed on purpose
+  wrong_if: the records are replayed on purpose, or the topic gives them the broker's time (LogAppendTime) and nobody was seen to read it
 columns:
   topic: ""
   batches: batches whose latest time stamp is behind an earlier one
@@ -41,9 +41,12 @@ WITH stamped AS (
             ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ms
-    FROM client_batches
+    FROM client_batches AS b
     WHERE direction = 'produce'
         AND timestamp_type = 'CreateTime'
+        AND NOT EXISTS ( -- whose records get the broker's time
+            SELECT 1 FROM client_batches AS f
+            WHERE f.direction = 'fetch' AND f.timestamp_type = 'LogAppendTime' AND f.cluster = b.cluster AND f.topic = b.topic)
         AND max_timestamp IS NOT NULL
         AND epoch_ms(max_timestamp) >= 0
         AND coalesce(error_code, 0) = 0

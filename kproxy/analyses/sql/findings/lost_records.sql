@@ -1,24 +1,26 @@
 /*
 id: lost_records
-title: Acknowledged records whose offsets were given to others
+title: Acknowledged records that their partition has no more
 severity: critical
 meaning: >
   The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off meanwhile,
   mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
   A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
-  anew, are left out.
+  anew, are left out. Or another broker refused an idempotent producer's next batch as out of order, although the batch before it had
+  been acknowledged: a leader that has it does not.
 basis:
-  rests_on: first offsets in answers to Produce
+  rests_on: first offsets in answers to Produce, or sequence numbers that a new leader refuses
   certainty: inferred
   wrong_if: the topic was created anew, and its first records were not captured
 columns:
-  broker: broker that gave the offsets again
+  evidence: "offsets given again, or sequence refused"
+  broker: broker that gave the offsets again, or refused the sequence
   topic: ""
   partition: ""
-  from_offset: first offset that was given again
+  from_offset: first offset that was given again; where a sequence was refused, the end of the partition after that, or the last offset that is certainly lost
   end_offset: end of what had been acknowledged before
   records: offsets between the two
-  acks: acks of the producer whose batch was the first to take such an offset
+  acks: acks of the producer whose batch was the first to take such an offset, or was refused
   cluster: ""
 action: >
   Send the records between these offsets again, from where they came from. Set unclean.leader.election.enable=false, acks=all and
@@ -27,18 +29,18 @@ reference: https://kafka.apache.org/documentation/#design_uncleanleader
 parameters:
   min_records: {default: 1, meaning: "Partitions that lost fewer records are not listed."}
 sampled: The batches that were acknowledged before, or a resend, may be among the exchanges that are missing.
-verdict: "{rows:partition/partitions} lost acknowledged records. Most: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on given again. Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
+verdict: "{rows:partition/partitions} lost acknowledged records. Most: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on ({evidence}). Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
 order: 11
-only_if: FROM record_batches WHERE direction = 'produce' AND appended_offset > 0
+only_if: FROM record_batches WHERE direction = 'produce' AND (appended_offset > 0 OR error_code = 45)
 frame:
-  group_by: [cluster, topic, partition, end_offset]
+  group_by: [cluster, topic, partition, end_offset, evidence]
   values:
     client_id: min_by(client_id, at_us)
     client_address: min_by(client_address, at_us)
     broker: min_by(broker, at_us)
     acks: min_by(acks, at_us)
-    from_offset: min(appended_offset)
-    records: end_offset - min(appended_offset)
+    from_offset: min(lost_offset)
+    records: end_offset - min(lost_offset)
   having: records >= $min_records
   order_by: records DESC
 */
@@ -64,12 +66,39 @@ WITH appended AS (
             ORDER BY answered_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS end_offset
     FROM lives
+), given_again AS (
+    SELECT a.client_id, a.client_address, a.software, a.cluster, a.broker, a.topic, a.partition, a.acks, a.seen_at, a.at_us,
+        a.connection_id, a.exchange, a.appended_offset AS lost_offset, e.end_offset, 'offsets given again' AS evidence
+    FROM lives AS a
+    ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partition = a.partition AND e.life = a.life
+        AND e.answered_us < a.at_us
+    WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
+        AND e.topic_id IS NOT DISTINCT FROM a.topic_id
+        AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
+), refused AS ( -- the first batch that a new leader refuses, although it follows the last one that was acknowledged
+    SELECT b.*, a.appended_offset + a.count - 1 AS acknowledged_offset, a.appended_offset + a.count AS end_offset
+    FROM appended AS b
+    JOIN appended AS a ON a.cluster = b.cluster AND a.topic = b.topic AND a.partition = b.partition AND a.producer_id = b.producer_id
+        AND a.producer_epoch = b.producer_epoch AND a.base_sequence + a.count = b.base_sequence AND a.broker <> b.broker
+        AND a.answered_us < b.at_us
+    WHERE b.error_code = 45 AND b.producer_id >= 0 AND a.appended_offset >= 0 AND coalesce(a.error_code, 0) = 0 AND a.acks = -1
+    QUALIFY row_number() OVER (PARTITION BY b.cluster, b.topic, b.partition, b.producer_id, a.appended_offset ORDER BY b.at_us) = 1
+), ends_after AS ( -- how far the partition goes at that broker then; a leader that has just begun says too little
+    SELECT r.cluster, r.topic, r.partition, r.end_offset, max(o.high_watermark) AS end_now
+    FROM refused AS r
+    JOIN client_offsets AS o ON o.cluster = r.cluster AND o.topic = r.topic AND o.partition = r.partition AND o.broker = r.broker
+        AND o.kind = 'fetch' AND o.high_watermark >= 0 AND coalesce(o.error_code, 0) = 0 AND o.at_us BETWEEN r.at_us AND r.at_us + 60000000
+        AND o.high_watermark < r.end_offset
+    GROUP BY r.cluster, r.topic, r.partition, r.end_offset
+), everything AS (
+    SELECT * FROM given_again
+    UNION ALL
+    SELECT r.client_id, r.client_address, r.software, r.cluster, r.broker, r.topic, r.partition, r.acks, r.seen_at, r.at_us,
+        r.connection_id, r.exchange, least(r.acknowledged_offset, coalesce(e.end_now, r.acknowledged_offset)), r.end_offset, 'sequence refused'
+    FROM refused AS r
+    LEFT JOIN ends_after AS e ON e.cluster = r.cluster AND e.topic = r.topic AND e.partition = r.partition AND e.end_offset = r.end_offset
+    WHERE NOT EXISTS (SELECT 1 FROM given_again AS g WHERE g.cluster = r.cluster AND g.topic = r.topic AND g.partition = r.partition)
 )
-SELECT a.*, e.end_offset
-FROM lives AS a
-ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partition = a.partition AND e.life = a.life
-    AND e.answered_us < a.at_us
-WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
-    AND e.topic_id IS NOT DISTINCT FROM a.topic_id
-    AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = a.cluster)
-    AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
+SELECT *
+FROM everything AS a
+WHERE NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = a.cluster)

@@ -3,7 +3,7 @@ id: noisy_neighbour
 title: Clients whose load makes the broker slow for others
 severity: warning
 meaning: >
-  While clients at one address send far more to the broker than in the rest of the capture, answers to other addresses take many times
+  While clients at one address send far more to the broker, or far more requests, than in the rest of the capture, answers to other addresses take many times
   as long as before or after: these requests fill the broker's request queue, or its disk or network. Left out are what brokers hold
   by design (Fetch, JoinGroup, SyncGroup), what waits behind it, and throttled answers.
 basis:
@@ -13,8 +13,9 @@ basis:
 columns:
   broker: ""
   client_id: the client at that address that sent most
-  load_percent: the share of the address of the bytes that the broker got in these seconds
+  load_percent: the share of the address of the load of the broker in these seconds (bytes of requests, and request_bytes for each)
   bytes_per_second: bytes of these requests a second, while it is so busy
+  requests_per_second: number of these requests a second
   slowed: number of clients elsewhere whose answers took at least times_slower as long
   slowed_client_id: the one of them that was slowed most
   api_name: its requests
@@ -27,10 +28,11 @@ action: Give that client a quota (producer_byte_rate, request_percentage), or sp
 reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:
   times_slower: {default: 10, meaning: "Clients whose answers took fewer times as long are not counted."}
-  min_ms: {default: 100, meaning: "Clients whose answers took less than this, at the median, are not counted."}
-  min_share_percent: {default: 80, most: 100, meaning: "Share of the bytes of a second from which a client is its load."}
+  min_ms: {default: 30, meaning: "Clients whose answers took less than this, at the median, are not counted."}
+  min_share_percent: {default: 80, most: 100, meaning: "Share of the load of a second from which a client is its load."}
+  request_bytes: {default: 1000, meaning: "A request is as much load as so many bytes, with its own bytes in addition."}
   min_answers: {default: 5, meaning: "Fewer answers, with or without the load, are not compared."}
-verdict: "{rows:address makes/addresses make} a broker slow for others. Worst: {client_id} at {client_address}, with {load_percent:d} % of what {broker} got in {seconds:,} s ({bytes_per_second:bytes} a second): {api_name} of {slowed_client_id} took {loaded_ms:ms} in place of {calm_ms:ms}. Give it a quota, or spread its work."
+verdict: "{rows:address makes/addresses make} a broker slow for others. Worst: {client_id} at {client_address}, with {load_percent:d} % of the load of {broker} in {seconds:,} s ({requests_per_second:,} requests and {bytes_per_second:bytes} a second): {api_name} of {slowed_client_id} took {loaded_ms:ms} in place of {calm_ms:ms}. Give it a quota, or spread its work."
 order: 18
 only_if: FROM exchanges WHERE request_size > 0 HAVING count(*) >= $min_answers
 frame:
@@ -45,6 +47,7 @@ frame:
     times: CAST(max(times) AS BIGINT)
     load_percent: max(load_percent)
     bytes_per_second: max(bytes_per_second)
+    requests_per_second: max(requests_per_second)
     seconds: max(seconds)
   is_summed: true
   order_by: times DESC
@@ -52,24 +55,27 @@ frame:
 WITH sent AS (
     SELECT e.client_id, e.client_address, e.software, e.cluster, e.broker, e.api_key, e.api_name, e.connection_id, e.exchange, e.seen_at, e.at_us,
         e.at_us // 1000000 AS second, coalesce(e.request_size, 0) AS size,
+        coalesce(e.request_size, 0) + $request_bytes AS work,
         CASE WHEN e.api_key NOT IN (1, 11, 14, 78) AND coalesce(e.throttle_time_ms, 0) = 0 THEN a.micros - a.queued_micros END AS took_us
     FROM client_exchanges AS e
     LEFT JOIN answered_exchanges AS a ON a.connection_id = e.connection_id AND a.exchange = e.exchange
     WHERE e.request_at IS NOT NULL AND e.role = 'client'
 ), loads AS (
-    SELECT cluster, broker, second, max_by(client_id, size) AS client_id, client_address, max(software) AS software, sum(size) AS bytes,
-        sum(sum(size)) OVER (PARTITION BY cluster, broker, second) AS all_bytes,
-        max(sum(size)) OVER (PARTITION BY cluster, broker, client_address) AS most_bytes,
+    SELECT cluster, broker, second, max_by(client_id, work) AS client_id, client_address, max(software) AS software, sum(size) AS bytes, count(*) AS requests,
+        sum(work) AS work,
+        sum(sum(work)) OVER (PARTITION BY cluster, broker, second) AS all_work,
+        max(sum(work)) OVER (PARTITION BY cluster, broker, client_address) AS most_work,
         min(seen_at) AS first_at, max(seen_at) AS last_at, min(example_of(at_us, connection_id, exchange)) AS example
     FROM sent
     GROUP BY cluster, broker, second, client_address
 ), loaded AS ( -- seconds in which one client is the load, and sends near to its most
-    SELECT *, CAST(100 * bytes // all_bytes AS BIGINT) AS percent
+    SELECT *, CAST(100 * work // all_work AS BIGINT) AS percent
     FROM loads
-    WHERE bytes * 100 >= all_bytes * $min_share_percent AND bytes * 4 >= most_bytes AND bytes >= 100000
+    WHERE work * 100 >= all_work * $min_share_percent AND work * 8 >= most_work AND work >= 100000
 ), bursts AS (
-    SELECT cluster, broker, max_by(client_id, bytes) AS client_id, client_address, max(software) AS software, count(*) AS seconds, min(second) AS since, max(second) AS until,
+    SELECT cluster, broker, max_by(client_id, work) AS client_id, client_address, max(software) AS software, count(*) AS seconds, min(second) AS since, max(second) AS until,
         CAST(median(percent) AS BIGINT) AS load_percent, CAST(median(bytes) AS BIGINT) AS bytes_per_second,
+        CAST(median(requests) AS BIGINT) AS requests_per_second, median(work) AS work_per_second,
         min(first_at) AS first_at, max(last_at) AS last_at, min(example) AS example
     FROM loaded
     GROUP BY cluster, broker, client_address
@@ -77,7 +83,7 @@ WITH sent AS (
 ), marked AS ( -- answers to others, in these seconds, and in seconds in which it sends hardly anything
     SELECT b.cluster, b.broker, b.client_address, s.client_id AS other_client_id, s.client_address AS other_address,
         s.api_key, s.api_name, s.took_us,
-        CASE WHEN l.percent IS NOT NULL THEN 1 WHEN coalesce(o.bytes, 0) * 20 < b.bytes_per_second THEN 0 END AS is_loaded
+        CASE WHEN l.percent IS NOT NULL THEN 1 WHEN coalesce(o.work, 0) * 20 < b.work_per_second THEN 0 END AS is_loaded
     FROM bursts AS b
     JOIN sent AS s ON s.cluster = b.cluster AND s.broker = b.broker AND s.took_us IS NOT NULL
         AND s.client_address <> b.client_address

@@ -4,7 +4,8 @@ title: Consumers that jumped to another offset because theirs was gone
 severity: critical
 meaning: >
   The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), and went on at another one, by auto.offset.reset.
-  Records in between were skipped (a jump forward), or are read again (a jump backward).
+  Records in between were skipped (a jump forward), or are read again (a jump backward). A jump back in a topic that was deleted and
+  made again meanwhile is left out: what it had read is not there to be read again.
 basis:
   rests_on: OFFSET_OUT_OF_RANGE, and the offset of the next fetch
   certainty: inferred
@@ -36,7 +37,7 @@ frame:
     direction: CASE WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
     first_at: seen_at
     last_at: next_at
-  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - partition_offset) >= $min_records
+  having: abs(to_offset - partition_offset) >= $min_records AND (to_offset > partition_offset OR NOT is_new)
   order_by: direction DESC, records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
 */
 WITH asked AS (
@@ -53,8 +54,31 @@ WITH asked AS (
         ) AS next_error_code,
         lead(seen_at) OVER (
             PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
-        ) AS next_at
+        ) AS next_at,
+        max(CASE WHEN error_code = 0 THEN at_us END) OVER (
+            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
+        ) AS read_us
     FROM asked
+), beginnings AS ( -- of topics that were away, or that begin at 0
+    SELECT cluster, resource AS topic, at_us
+    FROM client_errors
+    WHERE resource_type = 'topic' AND error_code IN (3, 100, 103)
+    UNION
+    SELECT cluster, topic, at_us
+    FROM client_batches
+    WHERE direction = 'produce' AND appended_offset = 0
+    UNION
+    SELECT cluster, topic, at_us
+    FROM client_exchanges
+    CROSS JOIN unnest(topics) AS deleted(topic)
+    WHERE api_key = 20 AND len(error_codes) = 0
 )
-SELECT *
-FROM ordered
+SELECT o.*, EXISTS (
+    SELECT 1 FROM beginnings AS b
+    WHERE b.cluster = o.cluster AND b.topic = o.topic AND b.at_us BETWEEN coalesce(o.read_us, 0) AND epoch_us(o.next_at)
+) AS is_new
+FROM ordered AS o
+WHERE o.error_code = 1 AND o.next_error_code = 0
+QUALIFY row_number() OVER ( -- it may ask for its old offset once more
+    PARTITION BY o.client_id, o.client_address, o.cluster, o.topic, o.partition, o.partition_offset ORDER BY o.at_us, o.connection_id, o.exchange
+) = 1

@@ -5,7 +5,8 @@ severity: critical
 meaning: >
   A record cannot be read by the schema that it names, or names none where the other records of the topic do: a deserializer fails on it,
   and a consumer that does not skip it reads nothing behind it. Each row is the first such record of a partition. A consumer stands before
-  it if it received the record, neither committed nor fetched an offset behind it, and received it again or went on for some seconds.
+  it if it received the record, neither committed nor fetched an offset behind it, and received it again or went on for some seconds; or if it
+  received it ten times and more, up to the end.
 basis:
   rests_on: the bytes of captured records, offsets of commits and fetches
   certainty: inferred
@@ -60,7 +61,7 @@ WITH usual AS ( -- topics whose records name a schema, but for a few
     JOIN firsts AS f ON f.cluster = b.cluster AND f.topic = b.topic AND f.partition = b.partition AND f.part = b.part
         AND f.partition_offset IS NOT DISTINCT FROM b.log_offset
 ), received AS (
-    SELECT cluster, topic, partition, part, partition_offset, client_id, client_address, min(at_us) AS at_us, count(*) AS times
+    SELECT cluster, topic, partition, part, partition_offset, client_id, client_address, min(at_us) AS at_us, max(at_us) AS until_us, count(*) AS times
     FROM seen
     WHERE direction = 'fetch'
     GROUP BY cluster, topic, partition, part, partition_offset, client_id, client_address
@@ -80,8 +81,9 @@ WITH usual AS ( -- topics whose records name a schema, but for a few
     LEFT JOIN passed AS p ON p.cluster = r.cluster AND p.topic = r.topic AND p.partition = r.partition
         AND p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
     JOIN lasts AS l ON l.cluster = r.cluster AND l.client_id IS NOT DISTINCT FROM r.client_id AND l.client_address = r.client_address
-    WHERE coalesce(p.position, 0) <= r.partition_offset
-        AND (r.times > 1 OR l.at_us - r.at_us >= $wait_seconds * 1000000)
+    WHERE (coalesce(p.position, 0) <= r.partition_offset AND (r.times > 1 OR l.at_us - r.at_us >= $wait_seconds * 1000000))
+        -- some libraries commit what they hand over, also where the program goes back to it
+        OR (r.times >= 10 AND r.until_us - r.at_us >= $wait_seconds * 1000000 AND l.at_us - r.until_us <= 5000000)
     GROUP BY r.cluster, r.topic, r.partition, r.part
 ), rows AS (
     SELECT cluster, topic, partition, part, partition_offset,

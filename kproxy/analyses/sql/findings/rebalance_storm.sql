@@ -5,7 +5,8 @@ severity: critical
 meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol no member consumes;
   members that are too slow to keep up are thrown out, which begins the next one. Members that are restarted one after the other,
-  once or twice each, are a deployment and no storm.
+  once or twice each, are a deployment and no storm. Nor is it one that a group is scaled: members join for the first time, or leave
+  for good after a while.
 basis:
   rests_on: generations, or epochs, that the group formed, and what began each
   certainty: measured
@@ -16,7 +17,7 @@ columns:
   client_id: the member that did
   group_id: ""
   group_type: classic, consumer (KIP-848), share or streams
-  generations: generations formed during the storm; for other than classic groups, epoch changes not caused by new members
+  generations: generations formed during the storm, without those by which the group was scaled; for other than classic groups, epoch changes not caused by new members
   members: different member ids during the storm
   addresses: ""
   seconds: length of the storm, in seconds
@@ -25,7 +26,8 @@ action: >
   group.instance.id, and eager assignors (use CooperativeStickyAssignor or group.protocol=consumer).
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
-  min_rebalances: {default: 10, meaning: "Groups with fewer new generations within the period are not listed."}
+  min_rebalances: {default: 8, meaning: "Groups with fewer new generations within the period are not listed."}
+  min_stay_seconds: {default: 30, meaning: "A member that leaves for good after a shorter time is not one by which the group is scaled."}
   period_seconds: {default: 300, meaning: "The period; a storm ends where no such period goes on."}
 sampled: New members, whose joining is no rebalance that hurts, may have joined in exchanges that are missing.
 verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. First cause: {first_cause}, {client_id} at {client_address}. See each: kproxy report --only rebalances."
@@ -73,9 +75,19 @@ WITH named AS (
         AND NOT EXISTS (
             SELECT 1 FROM group_restarts AS r
             WHERE r.group_key = f.group_key AND r.cause = 'deployment' AND f.at_us BETWEEN r.from_micros AND r.to_micros + 10000000)
+), scaling AS ( -- of a client at its address, the first member to join, or the last to leave if it was there for long; second steps
+    SELECT c.group_key, c.generation
+    FROM group_changes AS c
+    JOIN group_spells AS s ON s.group_key = c.group_key AND s.member_id = c.member_id
+    WHERE c.place = 1 AND (c.how = 'follow-up' OR (
+        ((c.how = 'joined' AND c.evidence <> 'the first that was seen of the group') OR (c.how = 'left' AND c.micros - s.first_micros >= $min_stay_seconds * 1000000)) AND NOT EXISTS (
+        SELECT 1 FROM group_spells AS o
+        WHERE o.group_key = s.group_key AND o.client_id IS NOT DISTINCT FROM s.client_id AND o.client_address = s.client_address
+            AND CASE WHEN c.how = 'joined' THEN o.first_micros < s.first_micros ELSE o.first_micros > s.first_micros END)))
 ), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
-    FROM generations
+    FROM generations AS g
+    WHERE NOT EXISTS (SELECT 1 FROM scaling AS s WHERE s.group_key = g.group_key AND s.generation = g.generation)
 ), periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
     SELECT a.group_key, a.at_us AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
@@ -89,7 +101,7 @@ WITH named AS (
 )
 SELECT f.*, n.generation AS formed_generation, c.how, c.client_id AS cause_client_id, k.client_address AS cause_address
 FROM followed AS f
-LEFT JOIN generations AS n ON n.group_key = f.group_key AND n.generation = f.response_generation AND n.at_us = f.at_us
+LEFT JOIN numbered AS n ON n.group_key = f.group_key AND n.generation = f.response_generation AND n.at_us = f.at_us
 LEFT JOIN group_changes AS c ON c.group_key = n.group_key AND c.generation = n.generation AND c.place = 1
 LEFT JOIN connections AS k ON k.connection_id = c.connection_id
 WHERE f.at_us <= f.to_us AND coalesce(f.error_code, 0) = 0
