@@ -162,7 +162,7 @@ def decode(
     options = OutputOptions(
         output_format, output, names, live=live, clock=Clock(local=not utc), schemas=schemas, **others
     )
-    _check_options(options)
+    _check_options(options, selects_records=where is not None and _selects_records(where))
     run = Run(RunOptions(where=where, keylog=keylog, records=options.records, schemas=schemas))
     inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)
     options = replace(options, inputs=[*paths, *(path for files in inputs.files for path in files.paths)])
@@ -186,9 +186,15 @@ def decode(
     return INTERRUPTED if run.interrupted and not follow else DAMAGED if damages else DONE
 
 
-def _check_options(options: OutputOptions) -> None:
+def _selects_records(where: str) -> bool:
+    from kproxy.output.where import Where  # noqa: PLC0415 - imports CEL
+
+    return "record" in Where(where).names
+
+
+def _check_options(options: OutputOptions, *, selects_records: bool) -> None:
     chosen, is_text = options.output_format, options.output_format is Format.TEXT
-    if options.records and (chosen is Format.PCAPNG or (is_text and not options.verbose)):
+    if options.records and not selects_records and (chosen is Format.PCAPNG or (is_text and not options.verbose)):
         raise UsageError("--records is for -v, jsonl or parquet; a line of text has no room for them")
     if options.verbose and not is_text:
         raise UsageError(f"-v is for --format text; {chosen} always has everything")

@@ -135,6 +135,8 @@ class Where:
             what = f"no field {error}"
         elif match := UNDEFINED.match(what):
             what = f"{match[1]} does not work on a value of this type"
+        elif what.startswith("No such overload") and "record" in self._names:
+            what = "an operator does not work on values of these types; decimals are text: double(record.value.total) > 100.0"
         self.note(what)
 
     def note(self, what: str) -> None:

@@ -130,6 +130,10 @@ def test_a_condition_on_records_that_are_not_read(kproxy: Kproxy, orders: Path) 
     _, out, err = kproxy("decode", "--where", "record.value.a == 1", orders)
     assert out == ""
     assert "records were not read: add --records" in err
+    status, out, err = kproxy("decode", "--records", "--where", "record.value.a == 1", orders)
+    assert (status, out.count("Produce")) == (0, 1)
+    status, out, err = kproxy("decode", "--records", "--where", 'record.value.a > "1"', orders)
+    assert (status, out) == (0, "") and "decimals are text: double(" in err
 
 
 def test_ids_that_lead_out_of_the_folder_do_not(kproxy: Kproxy, tmp_path: Path) -> None:
