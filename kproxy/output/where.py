@@ -19,7 +19,7 @@ from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of
-from kproxy.protocol.embedded.viewers import datum
+from kproxy.protocol.embedded.viewers import records_in
 from kproxy.protocol.expressions import Expression, check_types, first_sentence
 from kproxy.protocol.vocabulary import Scope, fields_in
 from kproxy.session import Connection, Event, Exchange, Frame
@@ -101,15 +101,9 @@ class Where:
         return any(self._evaluate(values | {"record": record}) for record in self._records(values["record"]))
 
     def _records(self, embedded: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the records of an exchange, each with the values that its key, value and headers have as JSON."""
-        for held in (one["json"] for one in embedded if one["kind"] == "records" and "json" in one):
-            if "records" not in held:
-                self.note("records were not read: add --records")
-            for record in held.get("records", ()):
-                if "value" in record:
-                    headers = {one["key"]: datum(one["value"]) for one in record.get("headers", ())}
-                    own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
-                    yield record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
+        if any(one["kind"] == "records" and "records" not in one.get("json", ("records",)) for one in embedded):
+            self.note("records were not read: add --records")
+        return records_in(embedded)
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
         """Return the bodies of an exchange if the condition needs them, so that outputs need not read them again; else None."""

@@ -122,6 +122,12 @@ class Recorded(Store):
         """See Store."""
         return "exchanges e"
 
+    def lacking(self, names: set[str]) -> str:
+        is_withheld = (
+            "record" in names and not self.options.records and not self.may_have_edits
+        )  # a log has what it has
+        return "contents of records are not shown: kproxy open --records" if is_withheld else ""
+
     def item(self, number: int) -> Item | None:
         """See Store."""
         return self.blocks.get(number)

@@ -25,10 +25,15 @@ from kproxy.output.bodies import OPENABLE
 from kproxy.output.times import render_instant
 from kproxy.page.work import Work
 from kproxy.protocol.addresses import address_of
+from kproxy.protocol.embedded.viewers import records_in
 from kproxy.protocol.error_codes import error_name
 
 FALSE, TRUE, ERROR, OTHER = range(4)
-MADE_OF = {"errorNames": "errors", "address": "client"}  # field that lines lack -> the one it is made from
+MADE_OF = {
+    "errorNames": "errors",
+    "address": "client",
+    "record": "embedded",
+}  # field that lines lack -> the one it is made from
 
 
 class Question(Struct, frozen=True):
@@ -178,8 +183,20 @@ def _verdicts(program: Any, question: Question) -> bytearray:
         verdicts.append(_verdict(program, context))
     for line in question.lines:
         values = _values_of(line, question.names)
-        verdicts.append(ERROR if values is None else _verdict(program, values))
+        verdicts.append(ERROR if values is None else _verdict_of_line(program, values))
     return verdicts
+
+
+def _verdict_of_line(program: Any, values: dict[str, Any]) -> int:
+    """Return the verdict on a line; a condition on ``record`` is true if it is for one of them."""
+    if "record" not in values:
+        return _verdict(program, values)
+    found = {FALSE}
+    for record in records_in(values["record"]):
+        found.add(_verdict(program, values | {"record": record}))
+        if TRUE in found:
+            return TRUE
+    return OTHER if OTHER in found else FALSE
 
 
 def _verdict(program: Any, values: Any) -> int:

@@ -112,6 +112,9 @@ class Live(Store):
         kept = self._kept.exchange(self._kept.blocks.get(number))
         return None if kept is None else self._kept.exchanges.item(*kept)
 
+    def lacking(self, names: set[str]) -> str:
+        return "contents of records are not shown: page.records" if "record" in names and not self.records else ""
+
     def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
         for shown in self._kept.blocks.some(numbers):
             kept = self._kept.exchange(shown)

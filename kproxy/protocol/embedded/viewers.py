@@ -18,7 +18,7 @@ called; Viewers.faults has its name and latest error.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -171,6 +171,16 @@ def datum(view: Any) -> Any:
         return view
     schema = view.get("schema", view)
     return next((schema[form] for form in ("value", "json", "text", "hex") if form in schema), None)
+
+
+def records_in(embedded: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the records of an exchange's ``embedded`` as conditions see them: keys, values and headers are those of ``datum``."""
+    for held in (one["json"] for one in embedded if one["kind"] == "records" and "json" in one):
+        for record in held.get("records", ()):
+            if "value" in record:
+                headers = {one["key"]: datum(one["value"]) for one in record.get("headers", ())}
+                own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
+                yield record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
 
 
 def _refuse(constant: str) -> Any:
