@@ -10,11 +10,9 @@ from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, WritingKey
 from kproxy.encryption.envelope import (
-    FIXED,
     HEADER,
     MARKER,
     NONCE,
-    SIZE_AT,
     TAG,
     VALUE,
     VERSION,
@@ -42,7 +40,10 @@ KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyRefused, "key refused"),
     (KeyDestroyed, "key destroyed"),
 )
-Cipher = tuple[Envelope, Callable[[bytes, bytes, bytes], bytes]]
+Cipher = tuple[
+    bytes, Envelope, Callable[[bytes, bytes, bytes], bytes]
+]  # an envelope as it stands, and what decrypts by it
+NO_CIPHER: Cipher = (MARKER + b"\xff", Envelope("", "", b""), lambda nonce, data, bound: b"")
 
 
 class CannotDecrypt(KproxyError):
@@ -89,6 +90,7 @@ class ValueReader:
         self.accepts_plain = accepts_plain
         self._named = headers
         self._ciphers: dict[bytes, Cipher] = {}
+        self._last = NO_CIPHER  # of the value before
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
         self.missing: set[Envelope] = set()  # of the batch: those whose data keys the key service has not given (yet)
@@ -122,38 +124,49 @@ class ValueReader:
         """
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
+        known = self._last
+        if not value.startswith(known[0]):
+            other = self._other(value, header)
+            if other is None:
+                return value
+            self._last = known = other
+        if self.waits:
+            return value
+        envelope, cipher, decrypt = known
+        end = len(envelope)
+        nonce_end = end + NONCE
+        if len(value) < nonce_end + TAG:
+            raise CannotDecrypt("damaged", f"{_what(header)} is damaged: it is shorter than it says")
+        place = envelope if header is None else envelope + place_of(header)
+        bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
+        try:
+            plain = decrypt(value[end:nonce_end], value[nonce_end:], bound)
+        except InvalidTag:
+            raise CannotDecrypt(
+                "damaged",
+                f"{_what(header)}, written with the key {cipher.key_name!r}, or its record key was changed",
+            ) from None
+        return plain if cipher.codec == Codec.NONE else self._unpacked(plain)
+
+    def _other(self, value: bytes, header: bytes | None) -> Cipher | None:
+        """Return what decrypts a value; None if it is plain, or the key service has to answer. Raises CannotDecrypt."""
+        part = VALUE if header is None else HEADER
         if value[: len(MARKER)] != MARKER:
-            if has_lost_marker(value, VALUE if header is None else HEADER):
+            if has_lost_marker(value, part):
                 raise CannotDecrypt("damaged", f"{_what(header)} is damaged: its marker was changed")
             if not self.accepts_plain and (header is None or (self._named is not None and self._named(header))):
                 raise CannotDecrypt(
                     "plain", "the value is not encrypted" if header is None else "a header is not encrypted"
                 )
-            return value
-        end = int.from_bytes(value[SIZE_AT:FIXED], "big")
-        envelope = value[:end]
-        cipher = self._ciphers.get(envelope)
-        if cipher is None or len(value) < end + NONCE + TAG:
-            try:
-                cipher = self._cipher(split(value) or b"", VALUE if header is None else HEADER)
-            except Damaged as error:
-                raise CannotDecrypt("damaged", f"{_what(header)} is damaged: {error}") from None
-            except KeyNotYet:
-                self.waits += 1
-        if self.waits:
-            return value
-        assert cipher is not None
-        nonce_end = end + NONCE
+            return None
         try:
-            place = envelope if header is None else envelope + place_of(header)
-            bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
-            plain = cipher[1](value[end:nonce_end], value[nonce_end:], bound)
-        except InvalidTag:
-            raise CannotDecrypt(
-                "damaged",
-                f"{_what(header)}, written with the key {cipher[0].key_name!r}, or its record key was changed",
-            ) from None
-        return plain if cipher[0].codec == Codec.NONE else self._unpacked(plain)
+            envelope = split(value) or b""
+            return self._ciphers.get(envelope) or self._cipher(envelope, part)
+        except Damaged as error:
+            raise CannotDecrypt("damaged", f"{_what(header)} is damaged: {error}") from None
+        except KeyNotYet:
+            self.waits += 1
+            return None
 
     def _unpacked(self, packed: bytes) -> bytes:
         try:
@@ -183,7 +196,7 @@ class ValueReader:
         if self._key_names is not None and not any(fnmatchcase(name, one) for one in self._key_names):
             raise CannotDecrypt("key refused", f"the value takes the key {name!r}, and its rule names no such key")
         try:
-            cipher = envelope, self._keys.for_reading(envelope).decrypt
+            cipher = encoded, envelope, self._keys.for_reading(envelope).decrypt
         except KeyNotYet:
             self._note_missing(envelope)
             raise
@@ -231,6 +244,9 @@ Report = Callable[[CannotDecrypt, Policy], None]
 def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: Policy, report: Report) -> bytes | None:
     """Return a batch with its values decrypted; None if it cannot be read.
 
+    The batch keeps its codec. zstd works at level 1: for a text that becomes a third, level 3 takes a third more of all the
+    time, and saves 2 % of the bytes.
+
     Args:
         batch: of any format; control batches stay as they are.
         reader: decrypts its values.
@@ -243,7 +259,10 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
         return batch.raw if batch.crc_valid else None
     reader.begin()
     try:
-        return _answered(change_fields(batch, ValueEditor(reader.read), headers=reader.header_editor()), reader)
+        changed = change_fields(
+            batch, ValueEditor(reader.read), headers=reader.header_editor(), zstd_level=FASTEST_ZSTD
+        )
+        return _answered(changed, reader)
     except CannotDecrypt:
         reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
