@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from kproxy import read
 from kproxy.errors import OptionError
@@ -86,33 +84,6 @@ def test_the_same_exchanges_as_decode_shows(store: Recorded, tables: Tabled) -> 
         assert selected(store, condition) == numbers, condition
         if condition in COLUMNAR + OF_BODIES:
             assert selected(tables, condition) == [number for number in numbers if number <= tables.last], condition
-
-
-LEAVES = st.sampled_from([one for one in COLUMNAR if "?" not in one]) | st.builds(
-    "{} {} {}".format,
-    st.sampled_from(
-        ["apiKey", "apiVersion", "requestSize", "latencyMs", "correlationId", "connection", "responseSize"]
-    ),
-    st.sampled_from(["==", "!=", "<", ">=", ">", "<="]),
-    st.sampled_from(["0", "1", "3", "11", "2.5", "-1", "null", "100", "100.0", "apiKey", "requestSize"]),
-)
-CONDITIONS = st.recursive(
-    LEAVES | st.sampled_from(OF_BODIES[:3]),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from([" && ", " || "]), inner).map("".join),
-        inner.map(lambda one: f"!({one})"),
-        inner.map(lambda one: f"({one})"),
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(CONDITIONS)
-def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabled, condition: str) -> None:
-    numbers = expected(store, condition)
-    assert selected(store, condition) == numbers
-    assert selected(tables, condition) == [number for number in numbers if number <= tables.last]
 
 
 @pytest.mark.parametrize(
