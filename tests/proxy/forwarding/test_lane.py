@@ -13,7 +13,7 @@ import pytest
 from kproxy.filters.contract import Want
 from kproxy.protocol import Direction, facts, message
 from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState
-from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counted import CloseCause
 from tests.proxy.forwarding.test_responses import big_response
 from tests.support.filtering import make, part, response_frame
 from tests.support.links import Bench, Limits, Owner, Wanting, close_all, links_beside, request, response, run
@@ -111,48 +111,6 @@ async def test_the_broker_hears_all_of_a_client_that_is_gone():
     bench.client.close()
     assert await bench.rest(bench.broker) == sent
     await bench.owner.closed.wait()
-
-
-@pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 11, 13])
-@pytest.mark.parametrize("largest", [1, 3, 100_000])
-async def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
-    produce = message("ProduceRequest")
-
-    def frame(number: int, acks: int) -> bytes:
-        wish = f'{{"acks": {acks}, "timeoutMs": 1, "topicData": []}}'
-        if version >= 3:
-            wish = wish.replace("{", '{"transactionalId": "t", ', 1)
-        tags = b"\0" if version >= 9 else b""
-        body = produce.encode(version, produce.from_json(version, wish))
-        return request(0, version, number, tags + body, client_id=b"client-%d" % number)
-
-    bench = Bench()
-    frames = [frame(n, 0 if n % 3 else -1) for n in range(60)]
-    sent = b"".join(frames)
-    asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, 6, largest))
-    assert await bench.receive(bench.broker, len(sent)) == sent
-    await asking
-    assert bench.link.in_flight_count == 20
-    answered = b"".join(response(n) for n in range(0, 60, 3))
-    await bench.send(bench.broker, answered)
-    assert await bench.receive(bench.client, len(answered)) == answered
-    assert bench.link.in_flight_count == 0
-    assert bench.counters.total_of(Total.MISPAIRED) == 0
-
-
-@pytest.mark.parametrize("answers", [[9], [2, 1], [1, 1]])
-async def test_attack_10_an_answer_to_nothing_passes_and_the_connection_goes_opaque(answers):
-    bench = Bench()
-    sent = request(3, 1, 1) + request(3, 1, 2)
-    await bench.send(bench.client, sent)
-    assert await bench.receive(bench.broker, len(sent)) == sent
-    answered = b"".join(response(n, b"body") for n in answers)
-    await bench.send(bench.broker, answered)
-    assert await bench.receive(bench.client, len(answered)) == answered
-    assert bench.counters.total_of(Total.OPAQUE_CONNECTIONS) == 1
-    assert bench.counters.total_of(Total.IN_FLIGHT) == 0
-    await bench.send(bench.client, b"\xff\xff\xff\xffanything")
-    assert await bench.receive(bench.broker, 12) == b"\xff\xff\xff\xffanything"
 
 
 async def test_attack_10_a_response_before_any_request_passes():

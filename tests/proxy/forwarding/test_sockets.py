@@ -190,18 +190,6 @@ def open_files() -> int:
 ROOT = Path(__file__).parents[3]
 
 
-async def test_a_client_is_joined_with_the_broker() -> None:
-    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
-        reader, writer = await proxy.connect()
-        assert await ask(reader, writer, request(12, 0, 5, b"body")) == b"\0\0\0\x0b\0\0\0\5\0\1tbody"
-        link = next(iter(proxy.worker.links))
-        assert link.target == ("127.0.0.1", broker.port)
-        writer.close()
-        await proxy.until(lambda: not proxy.worker.links)
-        assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
-        assert proxy.total(Total.CONNECTIONS_OPENED) == proxy.total(Total.UPSTREAM_CONNECTS) == 1
-
-
 async def test_promise_8_the_one_too_many_is_refused_and_counted() -> None:
     broker = Broker()
     limits = Limits(connections=5)
