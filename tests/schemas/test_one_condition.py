@@ -1,4 +1,4 @@
-"""The same condition on a field of values selects the same orders in decode, on the page, in SQL and in the filter deny."""
+"""A condition on fields of values selects the same orders in decode, on both kinds of page, in SQL and in the filter deny."""
 
 import json
 from pathlib import Path
@@ -8,12 +8,17 @@ import pytest
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer
 from kproxy.filters.loading import load_filter
+from kproxy.page.live.process import FEED, listen
+from kproxy.page.live.store import Live
+from kproxy.page.server import page_app
 from kproxy.pipeline.run import Options
 from kproxy.schemas.settings import SchemaSources
 from tests.cli.test_schemas import capture, produced
-from tests.page.asking import browsed
+from tests.page.asking import TOKEN, Browser, browsed
+from tests.page.feeding import feed_of, send
 from tests.support.command import kproxy
 from tests.support.filtering import CallingRuntime, connection, settled
+from tests.support.kafka.processes import eventually
 
 SCHEMA = {
     "type": "record",
@@ -55,6 +60,16 @@ def test_one_condition(tmp_path: Path, capsys: pytest.CaptureFixture[str], condi
         query = {"filter": condition, "sort": "number"}
         answer = browser.get("/page/api/exchanges", params={**query, "columns": "requestAt"}).json()
     assert sorted(number - 1 for number in answer["numbers"]) == expected
+    with Live("a proxy", listen(tmp_path, FEED), 1 << 28, record_schemas=sources.open()) as store:
+        store.start()
+        feed = feed_of(tmp_path)
+        send(feed, file)
+        eventually(lambda: store.last == len(ORDERS), what="the page has all exchanges")
+        browser = Browser(page_app(store, TOKEN))
+        browser.get("/", params={"token": TOKEN})
+        feed.close()
+        numbers = browser.get("/page/api/exchanges", params={"filter": condition}).json()["numbers"]
+        assert sorted(number - 1 for number in numbers) == expected
     with browsed(file) as browser:
         refused = browser.get("/page/api/exchanges", params={"filter": condition})
     assert "contents of records are not shown: kproxy open --records" in refused.text
