@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, Producer
 
 from kproxy.encryption.envelope import MARKER
 from tests.interop.conftest import Behind
-from tests.interop.test_encryption import CANARY, assert_encrypted, awaited, create, pairs
+from tests.interop.test_encryption import CANARY, PATIENCE, assert_encrypted, create, pairs
 from tests.support.encryption import parts_of
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
-from tests.support.kafka.processes import spawn, stop, tail
+from tests.support.kafka.processes import eventually, spawn, stop, tail
 
 COUNT = 200
 INTERNAL = ("offset", "status", "config")
@@ -57,7 +57,9 @@ def test_what_opens_after_a_mirror(behind: Behind, encrypting: dict[str, Any], t
         return all(copy in known and len(pairs(behind, copy)) == len(expected) for copy in copies)
 
     try:
-        awaited(arrived, lambda: tail(tmp_path / "mirror.log"))
+        eventually(arrived, patience=PATIENCE, pause=0.5, what="the topic is mirrored")
+    except TimeoutError:
+        pytest.fail(tail(tmp_path / "mirror.log"))
     finally:
         stop(process)
 
