@@ -171,7 +171,8 @@ def capture_clock_moved(lab: Lab, seconds: float = -1.5, rate: float = 10, libra
     at = lab.set_capture_clock(seconds)
     lab.wait(12)
     lab.expect("clock_jump", at=at, within=abs(seconds) + 2, direction="back" if seconds < 0 else "forward")
-    lab.never("rebalances", cause=["session timeout", "poll timeout", "went silent"])
+    if abs(seconds) < 60:  # else nothing is in its order
+        lab.never("rebalances", cause=["session timeout", "poll timeout", "went silent"])
 
 
 @workload(
@@ -411,6 +412,8 @@ def one_instance_of_three(lab: Lab, library: str = "librdkafka", **settings: str
     lab.expect("static_member_flapping", group_id="billing", group_instance_id="pod")
     lab.never("static_member_flapping", group_id="calm")
     lab.allow("reconnect_loop", client_id="~billing")
+    lab.allow("refused_commits", client_id="~billing")  # of those that were displaced
+    lab.never("session_expired")
 
 
 @workload("Producers with acks=0 and acks=1 of three libraries, and others with acks=all.", release="2.8.2")

@@ -49,11 +49,15 @@ def test_promise_33_what_explain_says_of_settings_holds_their_values() -> None:
 def test_promise_33_no_two_statements_contradict_each_other(made: Report) -> None:
     assert {name for one, other, *_ in CONTRARY for name in (one, other)} <= made["analyses"].keys()
     assert not list(contradictions(made))
-    assert not list(contradictions(report_json("--all", "--separate", *CAPTURES.glob("*.pcap*"))))
     # what falls behind cannot be throttled by its own doing: the pair is found
     client = {"client_id": "app", "first_at": "2026-11-28T01:00:00Z"}
     rows = {"throttled": [client], "falling_behind": [{**client, "cause": "consumer"}]}
     assert list(contradictions({"analyses": {name: {"rows": each} for name, each in rows.items()}}))
+
+
+@pytest.mark.slow
+def test_promise_33_nor_do_two_about_the_public_captures() -> None:
+    assert not list(contradictions(report_json("--all", "--separate", *CAPTURES.glob("*.pcap*"))))
 
 
 @pytest.mark.parametrize(

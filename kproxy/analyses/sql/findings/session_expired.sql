@@ -5,7 +5,8 @@ severity: warning
 meaning: >
   A heartbeat, SyncGroup or commit was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no
   heartbeat had arrived within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its
-  process stood still (garbage collection, a paused container, a busy processor), or the network was cut.
+  process stood still (garbage collection, a paused container, a busy processor), or the network was cut. A static member whose
+  group.instance.id another one took is left out: see static_member_flapping.
 basis:
   rests_on: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH in answers to members that had not left
   certainty: said
@@ -57,7 +58,13 @@ WITH refused AS (
     LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us
     LEFT JOIN beats AS b ON b.connection_id = r.connection_id
         AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
-    WHERE r.nth = 1 AND l.left_us IS NULL
+    WHERE r.nth = 1 AND l.left_us IS NULL AND NOT EXISTS (
+        SELECT 1
+        FROM client_group_events AS mine
+        JOIN client_group_events AS other ON other.group_key = mine.group_key AND other.group_instance_id = mine.group_instance_id
+        WHERE mine.event = 'join' AND mine.group_key = r.group_key AND mine.member_id = r.member_id AND mine.group_instance_id <> ''
+            AND other.event = 'join' AND other.member_id <> r.member_id AND coalesce(other.error_code, 0) = 0
+            AND other.at_us BETWEEN mine.at_us AND r.at_us)
     GROUP BY
         r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name, r.seen_at, r.at_us, r.connection_id, r.exchange
 )
