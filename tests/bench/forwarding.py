@@ -3,9 +3,10 @@
     python -m tests.bench.forwarding [--rounds 7] [--also NAME='COMMAND with {listen} and {broker}']
 
 A load and a broker made here, each a process of its own, and between them in turn: haproxy (TCP, one thread), `kproxy run` as
-it starts by default, and without analysis. Medians of the rounds' own ratios to haproxy, with the spread; the CPU time of
-the analyzer, another process, is beside it. Round trips are of one small request at a time, in microseconds more than
-without a proxy. Needs haproxy. Another proxy is measured by its command:
+it starts by default, and without analysis. Medians of the rounds' own ratios to haproxy, with the spread, and the ratio of the
+fastest rounds, which other work on the machine changes least; the CPU time of the analyzer, another process, is beside it.
+Round trips are of one small request at a time, in microseconds more than without a proxy. Needs haproxy.
+Another proxy is measured by its command:
 
     --also kafka-proxy='kafka-proxy server --bootstrap-server-mapping {broker},{listen}'
 """
@@ -146,8 +147,10 @@ def rows(found: list[Side], load: Load, rounds: int) -> Iterator[str]:
                 side.spent, side.analysis = [], []
     for side in found:
         ratios = [mine / other for mine, other in zip(side.spent, found[0].spent, strict=True)]
+        spent = statistics.median(side.spent) * 1e6
         beside = f"  analyzer {statistics.median(side.analysis) * 1e6:.1f} us" if side.analyzers else ""
-        yield f"{load.name:<18} {side.name:<22} {statistics.median(side.spent) * 1e6:8.1f} us  {spread(ratios, 2)}{beside}"
+        fastest = f"  fastest x{min(side.spent) / min(found[0].spent):.2f}"
+        yield f"{load.name:<18} {side.name:<22} {spent:8.1f} us  {spread(ratios, 2)}{fastest}{beside}"
 
 
 def added(found: list[Side], broker: str, load: Load, rounds: int) -> Iterator[str]:
