@@ -58,11 +58,14 @@ JSON_SCHEMA = {
 }
 PACKAGES = ("avsc@5", "protobufjs@7", "@confluentinc/schemaregistry@1", "@kafkajs/confluent-schema-registry@3")
 COUNT = 1_000
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("npm")]  # installed once
 
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory, require: Require) -> list[dict[str, Any]]:
     require("npm", shutil.which("npm"), "npm is not installed")
+    version = subprocess.run(["node", "--version"], capture_output=True, check=True, text=True).stdout
+    require("node", int(version.strip("v\n").split(".")[0]) >= 20, "Confluent's packages need Node.js 20")
     folder = tmp_path_factory.mktemp("npm")
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", *PACKAGES], cwd=folder, check=True)
     file = FileDescriptorProto()
@@ -76,7 +79,6 @@ def lines(tmp_path_factory: pytest.TempPathFactory, require: Require) -> list[di
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.slow
 def test_values_that_serializers_of_npm_framed(lines: list[dict[str, Any]]) -> None:
     seen: Counter[tuple[str, str]] = Counter()
     stores: dict[tuple[str, str], Viewers] = {}
@@ -97,7 +99,6 @@ def test_values_that_serializers_of_npm_framed(lines: list[dict[str, Any]]) -> N
     assert seen == dict.fromkeys(kinds, COUNT)
 
 
-@pytest.mark.slow
 def test_values_of_npm_writers(lines: list[dict[str, Any]]) -> None:
     lines = [line for line in lines if "library" not in line]
     readers = {

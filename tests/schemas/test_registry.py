@@ -61,7 +61,9 @@ def running(release: str, log: Path, *options: str) -> Iterator[str]:
     try:
         url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
         eventually(
-            lambda: urllib.request.urlopen(f"{url}/subjects", timeout=5).status == 200, what="the registry answers"
+            lambda: urllib.request.urlopen(f"{url}/subjects", timeout=5).status == 200,
+            what="the registry answers",
+            patience=180,
         )
         yield url
     finally:
