@@ -1,12 +1,13 @@
 """A view of the records of one topic, in DuckDB: a column for each field of their values, typed as the schema says."""
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kproxy.analyses.loading import quoted
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
-from kproxy.schemas.kinds import duckdb_type
+from kproxy.schemas.kinds import Kind, duckdb_type
 from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
@@ -36,13 +37,39 @@ def make_topic_view(connection: "duckdb.DuckDBPyConnection", topic: str, viewers
     if len(structure) > MOST_STRUCTURE:
         raise UsageError(f"--view {topic}: the values have too many different fields")
     kinds = {} if viewers is None else SchemaViewer.of(viewers).kinds(topic)
-    typed = {name: duckdb_type(kind) for name, kind in kinds.items()}
-    typed |= {name: found for name, found in json.loads(structure).items() if name not in kinds}
+    found = json.loads(structure)
+    if not kinds and not isinstance(found, dict):  # all of them are {}
+        raise UsageError(f"--view {topic}: the values of this topic have no fields")
+    every = kinds | {
+        name: kind for name, kind in (found if isinstance(found, dict) else {}).items() if name not in kinds
+    }
+    typed, columns = _columns(every)
     connection.execute(
-        f"CREATE VIEW {_name(topic)} AS SELECT {', '.join(BEFORE)}, value.* FROM (SELECT {', '.join(BEFORE)}, "
+        f"CREATE VIEW {_name(topic)} AS SELECT {', '.join((*BEFORE, *columns))} FROM (SELECT {', '.join(BEFORE)}, value_json, "
         f"from_json(value_json, {quoted(json.dumps(typed))}) AS value "
         f"FROM (SELECT * {objects}) JOIN exchanges USING (connection_id, exchange))"
     )
+
+
+def _columns(kinds: Mapping[str, Kind]) -> tuple[dict[str, str], list[str]]:
+    """Return what from_json makes of the fields, their types by name, and the columns of the view, with names of their own."""
+    typed, columns, taken = dict[str, str](), list[str](), {name.casefold() for name in BEFORE}
+    for name, kind in kinds.items():
+        if name.casefold() in {known.casefold() for known in typed}:  # no struct has both
+            column = f"json_extract(value_json, {quoted(_pointer(name))})"
+        else:
+            typed[name], column = duckdb_type(kind), f"value.{_name(name)}"
+        shown = name
+        while shown.casefold() in taken:
+            shown += "_1"
+        taken.add(shown.casefold())
+        columns.append(f"{column} AS {_name(shown)}")
+    return typed, columns
+
+
+def _pointer(name: str) -> str:
+    """Return the JSON pointer to a field."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _name(text: str) -> str:

@@ -59,7 +59,7 @@ def duckdb_type(kind: Kind) -> str:
         if len({name.casefold() for name in kind}) < len(kind) or not kind:
             return ANY  # a struct of DuckDB cannot have names that differ in case alone
         return f"STRUCT({', '.join(f'{_quoted(name)} {duckdb_type(inner)}' for name, inner in kind.items())})"
-    return kind
+    return ANY if kind == "NULL" else kind  # of a field that is null wherever DuckDB looked
 
 
 def spark_type(kind: Kind) -> str:

@@ -5,6 +5,7 @@ make_topic_view("orders", records, exchanges, SchemaSources.of_options(folders=[
 spark.sql("FROM orders WHERE country = 'DE' AND total > 100")
 """
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -39,15 +40,24 @@ def make_topic_view(
         schemas: where the schemas come from, as when the table records was made; those in the traffic are in its records. The
             types of fields are those of the schemas, where they agree; Spark finds the others in the values.
 
-    Raises UsageError for the name of a table, and for a topic without such values.
+    Raises UsageError for the name of a table, for a topic without such values, and for names of fields that differ in case alone.
     """
     if topic.lower() in TABLES:
         raise UsageError(f"{topic}: there is a table of this name; query the table records in place of a view")
     objects = records.where((F.col("topic") == topic) & F.col("value_json").startswith("{"))
+    try:
+        return _view(topic, objects, records, exchanges, schemas or SchemaSources())
+    except AnalysisException as error:
+        raise UsageError(f"{topic}: {str(error).splitlines()[0][:200]}") from error
+
+
+def _view(
+    topic: str, objects: DataFrame, records: DataFrame, exchanges: DataFrame, schemas: SchemaSources
+) -> DataFrame:
     found = records.sparkSession.read.json(objects.select("value_json").rdd.map(lambda row: row[0])).schema
     if not found.fields:
         raise UsageError(f"{topic}: no value of this topic could be read as an object; see kproxy help schemas")
-    kinds = _kinds(topic, records, schemas or SchemaSources())
+    kinds = _kinds(topic, records, schemas)
     typed = {name: spark_type(kind) for name, kind in kinds.items()}
     typed |= {field.name: field.dataType.simpleString() for field in found.fields if field.name not in kinds}
     ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in typed.items())

@@ -233,6 +233,9 @@ def test_a_view_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
     status, out, _ = kproxy(*options, "orders", path, query)
     row = {"client_id": "app", "total": "100.01", "country": "DE", "timestamp_1": "1970-01-01T00:00:00Z"}
     assert (status, json.loads(out)) == (0, [row])
+    odd = capture(tmp_path / "odd.pcap", produced("odd", b'{"a": 1, "A": 2, "b": {"x": 1, "X": 2}, "partition": null}'))
+    [row] = json.loads(kproxy(*options, "odd", odd, "SELECT a, A_1, b, partition_1 FROM odd")[1])
+    assert row == {"a": 1, "A_1": "2", "b": '{"x":1,"X":2}', "partition_1": None}
     for topic, why in (("records", "there is a table of this name"), ("payments", "no value of this topic")):
         status, _, err = kproxy(*options, topic, path, "SELECT 1")
         assert status == 2 and why in err
