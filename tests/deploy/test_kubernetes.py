@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import Require
 from tests.deploy.tools import DEPLOY, check_config, check_restricted, check_schema, objects
@@ -39,12 +40,14 @@ def test_kubernetes_would_take_it(require: Require, manifest: Path) -> None:
 def test_kproxy_would_take_the_configuration(manifest: Path, tmp_path: Path) -> None:
     [config] = [one for one in objects(manifest.read_text(encoding="utf-8")) if one["kind"] == "ConfigMap"]
     assert "no mistakes" in check_config(config["data"]["kproxy.yaml"], tmp_path)
+    assert yaml.safe_load(config["data"]["kproxy.yaml"])["outlive"]  # see chaos/test_lifecycle.py
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
 def test_kproxy_is_a_sidecar_without_rights(manifest: Path) -> None:
     [pod] = pods(objects(manifest.read_text(encoding="utf-8")))
     container = sidecar(pod)
+    assert container["startupProbe"]["httpGet"]["path"] == ("/readyz" if manifest.stem == "sidecar" else "/healthz")
     assert container["restartPolicy"] == "Always"  # KEP-753: starts before the application, is stopped after it
     check_restricted(pod, container)
     assert container["securityContext"]["runAsUser"] == KPROXY_USER
