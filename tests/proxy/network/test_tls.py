@@ -207,27 +207,6 @@ async def test_tls_1_1_is_not_spoken_on_either_leg(loop: str) -> None:
     assert broker_context(connecting()).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_a_new_certificate_serves_new_connections_and_leaves_the_old_alone(loop: str) -> None:
-    authority = Authority()
-    pair = authority.issue("server")
-    contexts = Contexts(listening(pair))
-    before = contexts.get()
-    async with serving(before) as (port, _):
-        client = broker_context(connecting(ca=authority.ca))
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
-        authority.issue("server")
-        assert contexts.reload() is None
-        assert contexts.get() is not before
-        async with serving(contexts.get()) as (other_port, _):
-            new = Path(pair.certificate).read_text(encoding="ascii")
-            assert (await talk(other_port, client, "localhost")).split() == new.split()
-            assert (await talk(port, client, "localhost")).split() != new.split()
-        writer.write(b"still here")
-        assert await reader.readexactly(10) == b"still here"
-        writer.transport.abort()
-
-
 def test_a_new_authority_of_clients_is_believed_after_a_reload(tmp_path: Path) -> None:
     files = certificates()
     ca = tmp_path / "clients.pem"
