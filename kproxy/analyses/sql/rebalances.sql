@@ -168,7 +168,7 @@ WITH generations AS (
 ), timeline AS (
   SELECT g.group_key, g.group_type, g.began_micros, g.last_micros, g.previous_generation AS generation_from,
     CASE WHEN NOT g.emptied THEN g.generation END AS generation_to, c.trigger, c.client_id, c.member_id, c.connection_id, c.evidence,
-    CASE WHEN m.members_before = 0 OR g.emptied THEN NULL
+    CASE WHEN coalesce(m.members_before, 0) = 0 OR g.emptied THEN NULL
       WHEN k.keeps = 1 AND m.members_kept > 0 THEN 0
       WHEN w.micros IS NOT NULL THEN greatest(w.micros - s.micros, 0) END AS pause_micros,
     coalesce(v.moved, 0) AS moved, v.first_moved, v.longest_micros, coalesce(a.added, 0) AS added,

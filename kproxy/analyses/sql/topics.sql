@@ -7,7 +7,7 @@ meaning: >-
 columns:
   topic: ""
   direction: produce, fetch (by clients), replicate (by brokers)
-  records: number of records
+  records: number of records, also of those that were refused, each time they were sent
   bytes: bytes of the record batches on the wire
   records_per_second: records per second of the time for which its cluster was captured
   records_per_batch: average number of records in a batch
@@ -35,7 +35,7 @@ columns:
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
 sampled: Other reads and writes may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
+verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch[; {refused_records:,} of these records were refused]"
 order: 45
 */
 WITH batches AS (

@@ -23,7 +23,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_errors: {default: 5, meaning: "Fewer such answers to a client for a partition are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
-verdict: "{rows:partition/partitions} where a consumer keeps asking for offsets that are gone. [{rows where severity=critical:?}Worst|Most]: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} in {seconds:,} s. [{rows where severity=critical:?}It reads nothing|It reads in between]: reset its group's offsets or set auto.offset.reset."
+verdict: "{rows:consumer of a partition keeps/consumers of partitions keep} asking for offsets that are gone. [{rows where severity=critical:?}Worst|Most]: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} in {seconds:,} s. [{rows where severity=critical:?}It reads nothing|It reads in between]: reset its group's offsets or set auto.offset.reset."
 order: 12
 only_if: FROM errors WHERE api_key = 1 AND error_code = 1
 frame:

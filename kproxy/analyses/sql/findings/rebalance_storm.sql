@@ -75,11 +75,11 @@ WITH named AS (
         AND NOT EXISTS (
             SELECT 1 FROM group_restarts AS r
             WHERE r.group_key = f.group_key AND r.cause = 'deployment' AND f.at_us BETWEEN r.from_micros AND r.to_micros + 10000000)
-), scaling AS ( -- of a client at its address, the first member to join, or the last to leave if it was there for long; second steps
+), scaling AS ( -- of a client at its address, the first to join, or the last to leave if it was there for long; what is chosen
     SELECT c.group_key, c.generation
     FROM group_changes AS c
     JOIN group_spells AS s ON s.group_key = c.group_key AND s.member_id = c.member_id
-    WHERE c.place = 1 AND (c.how = 'follow-up' OR (
+    WHERE c.place = 1 AND (c.how IN ('follow-up', 'asked for by the application') OR (
         ((c.how = 'joined' AND c.evidence <> 'the first that was seen of the group') OR (c.how = 'left' AND c.micros - s.first_micros >= $min_stay_seconds * 1000000)) AND NOT EXISTS (
         SELECT 1 FROM group_spells AS o
         WHERE o.group_key = s.group_key AND o.client_id IS NOT DISTINCT FROM s.client_id AND o.client_address = s.client_address
