@@ -1,10 +1,12 @@
 """How the cost of `kproxy run` grows with what it serves, and what it takes at rest.
 
-    python -m tests.bench.scale [--rounds 3] [--only start,connections,brokers,clusters,topics,groups]
+    python -m tests.bench.scale [--rounds 3] [--only start,allocations,connections,brokers,clusters,topics,groups]
 
 Each row is a proxy of its own in front of a broker made here, under a load of eight connections:
 
     start        until the first client is accepted; memory with everything and without analysis, if no other Python runs here
+    allocations  calls of malloc a request, of the worker and of the analyzer, beside haproxy's (which has pools of its own);
+                 Python's small objects count, as PYTHONMALLOC=malloc takes them from there. Needs cc
     connections  8, 1,000 and 20,000 other clients are connected and silent, or as many as the limit of open files allows here;
                  three workers, as each client takes two files of its worker
     brokers      the cluster has 1, 3 and 100 brokers, each with a listener
@@ -25,6 +27,7 @@ Leaving out more imports saves little: click, asyncio, ssl and msgspec are half 
 import contextlib
 import itertools
 import multiprocessing
+import os
 import re
 import resource
 import shutil
@@ -242,6 +245,40 @@ def yardstick(folder: Path, rounds: int) -> str:
         return row(f"{HOST}:{port}", beats(10), pids[-1:], [], pids, rounds)
 
 
+def allocations(folder: Path) -> Iterator[str]:
+    """Calls of malloc a request."""
+    library = folder / "allocations.so"
+    subprocess.run(
+        ["cc", "-O2", "-shared", "-fPIC", "-o", library, Path(__file__).with_suffix("").parent / "allocations.c"],
+        check=True,
+    )
+    os.environ |= {"LD_PRELOAD": str(library), "ALLOCATIONS": str(folder), "PYTHONMALLOC": "malloc"}
+
+    def counted(where: str, **groups: list[int]) -> str:
+        def now(pids: list[int]) -> int:
+            return sum(int.from_bytes((folder / str(pid)).read_bytes(), "little") for pid in pids)
+
+        drive(where, beats(10), ROUND_S)
+        before = {name: now(pids) for name, pids in groups.items()}
+        count = drive(where, beats(10), ROUND_S)
+        time.sleep(1)  # the analyzer ends what it has
+        return ", ".join(f"{name} {(now(pids) - before[name]) / count:.2f}" for name, pids in groups.items())
+
+    try:
+        broker, port = serving(1), free_ports()
+        text = f"global\n nbthread 1\n{HAPROXY.format(listen=f'{HOST}:{port}', broker=broker.address)}"
+        with haproxy(folder, text, port):
+            yield f"allocations a request: haproxy {counted(f'{HOST}:{port}', worker=our_haproxy()[-1:])}"
+        proxy = Proxy(folder / "allocations", [cluster([broker.address])])
+        with contextlib.closing(proxy):
+            proxy.start().analyzing()
+            groups = {"worker": proxy.workers(), "analyzer": proxy.named("kproxy-analyzer")}
+            yield f"allocations a request: kproxy {counted(proxy.bootstrap(), **groups)}"
+    finally:
+        for name in ("LD_PRELOAD", "ALLOCATIONS", "PYTHONMALLOC"):
+            del os.environ[name]
+
+
 def start(folder: Path) -> Iterator[str]:
     """How soon `kproxy run` accepts, and its memory after that."""
     for name, settings in (("everything", {}), ("without analysis", {"analysis": {"enabled": False}})):
@@ -268,10 +305,10 @@ def start(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     """Run the rows."""
-    given = options_of(__doc__, rounds=3, only=["start", *CASES])
+    given = options_of(__doc__, rounds=3, only=["start", "allocations", *CASES])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for line in start(folder) if "start" in given.only else ():
+        for line in itertools.chain(*(lines(folder) for lines in (start, allocations) if lines.__name__ in given.only)):
             print(line, flush=True)
         print(f"{'':24} {'worker':>8} {'analyzer':>8} {'switches':>10} {'calls':>10} {'at rest':>8} {'MB':>8}")
         print(f"{'haproxy':24} {yardstick(folder, given.rounds)}", flush=True)
