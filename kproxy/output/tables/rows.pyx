@@ -62,6 +62,8 @@ cdef enum:
     TRANSACTION_KEY = 1
     MOST_PROTOCOLS = 100  # assignors of a member in one row
     MOST_RANGES = 1_000  # APIs of a broker in one row
+    MOST_KNOWN = 1024  # a few MB, if each is as long as it may be
+    LONGEST_KNOWN = 1024  # bytes of a body that is kept
 
 
 # Times
@@ -256,6 +258,7 @@ cdef class Form:
     cdef str name
     cdef Plan plan
     cdef Program program  # None if the version has several layouts
+    cdef bint is_kept  # whether small bodies are kept, as they have no credentials
     cdef tuple getters  # of a request, or of a response; None until they are needed
 
     def __init__(self, message, int version):
@@ -263,6 +266,7 @@ cdef class Form:
         self.name = message.name
         self.plan = Plan(layouts.searched_fields(message.name, version))
         self.program = programs[0] if len(programs) == 1 else None
+        self.is_kept = self.program is not None and not self.program.holds_secrets
 
 
 cdef class Body:
@@ -281,6 +285,7 @@ cdef class Body:
 
 
 cdef dict _forms = {}  # at most one for each version of each message
+cdef dict _known = {}  # Form and bytes of a small body -> what read_body returns: many are sent again and again
 
 
 cdef Form form_of(object message, int version):
@@ -308,8 +313,14 @@ cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body |
         return _read_logged(frame, message)
     if len(frame.data) > LARGEST and message.name not in WITH_RECORDS:
         return None, f"{message.name} has {len(frame.data):,} bytes: one of more than {LARGEST:,} is not taken apart"
-    body = Body.__new__(Body)
     form = form_of(message, frame.body_version)
+    same = None
+    if form.is_kept and not frame.trailing and len(frame.data) - frame.body_start <= LONGEST_KNOWN:
+        same = form, frame.data[frame.body_start:]
+        known = _known.get(same)
+        if known is not None:
+            return known
+    body = Body.__new__(Body)
     body.form = form
     body.name = form.name
     body.message = message
@@ -317,7 +328,7 @@ cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body |
     if form.program is not None:
         try:
             body.struct = decode(form.program, frame.data, frame.body_start, frame.trailing)
-            return body, None
+            return (body, None) if same is None else keep(same, (body, None))
         except DecodeError:
             pass  # it may have a null where none is allowed
     try:
@@ -325,6 +336,13 @@ cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body |
     except DecodeError as error:
         return None, str(error)
     return body, None
+
+
+cdef tuple keep(tuple same, tuple read):
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[same] = read
+    return read
 
 
 cdef tuple _read_logged(Frame frame, object message):
