@@ -3,6 +3,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+	xdg "github.com/xdg-go/scram"
 )
 
 var job = map[string]string{}
@@ -73,6 +78,9 @@ func franz() []kgo.Opt {
 	if mechanism != nil {
 		options = append(options, kgo.SASL(mechanism))
 	}
+	if job["ca"] != "" {
+		options = append(options, kgo.DialTLSConfig(certificates()))
+	}
 	return options
 }
 
@@ -110,12 +118,62 @@ func franzConsume(ctx context.Context) error {
 	return nil
 }
 
+// The authorities and the client's certificate that the words name, as files.
+func certificates() *tls.Config {
+	authorities, own := x509.NewCertPool(), []tls.Certificate{}
+	if text, err := os.ReadFile(job["ca"]); err == nil {
+		authorities.AppendCertsFromPEM(text)
+	}
+	if pair, err := tls.LoadX509KeyPair(job["certificate"], job["key"]); err == nil {
+		own = append(own, pair)
+	}
+	return &tls.Config{RootCAs: authorities, Certificates: own}
+}
+
+type token string
+
+func (t token) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: string(t)}, nil
+}
+
+// A login by SCRAM, which sarama leaves to its users.
+type login struct {
+	*xdg.ClientConversation
+	hash xdg.HashGeneratorFcn
+}
+
+func (l *login) Begin(user, password, authorization string) error {
+	client, err := l.hash.NewClient(user, password, authorization)
+	if err == nil {
+		l.ClientConversation = client.NewConversation()
+	}
+	return err
+}
+
+func secure(config *sarama.Config) {
+	if mechanism := job["mechanism"]; mechanism != "" {
+		sasl := &config.Net.SASL
+		sasl.Enable, sasl.Mechanism, sasl.User, sasl.Password = true, sarama.SASLMechanism(mechanism), job["user"], job["password"]
+		sasl.TokenProvider = token(job["password"])
+		sasl.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient {
+			if mechanism == sarama.SASLTypeSCRAMSHA256 {
+				return &login{hash: sha256.New}
+			}
+			return &login{hash: sha512.New}
+		}
+	}
+	if job["ca"] != "" {
+		config.Net.TLS.Enable, config.Net.TLS.Config = true, certificates()
+	}
+}
+
 func configured() *sarama.Config {
 	config := sarama.NewConfig()
 	config.ClientID = job["client_id"]
 	config.Version = sarama.V2_8_0_0
 	config.Producer.Return.Successes = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	secure(config)
 	return config
 }
 
