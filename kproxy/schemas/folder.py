@@ -1,19 +1,26 @@
 """A folder of schemas, or one file: what a capture is read with later, elsewhere, without a network.
 
 The name of a file is the subject (orders-value.avsc) or the id of its schema (12.avsc). The suffix .avsc means Avro, .proto
-Protobuf, .json JSON Schema. ``save`` also writes schemas.json, which lists the id, subject, version and references of each file.
+Protobuf, .json JSON Schema; .desc, .protoset and .binpb are sets of descriptors, whose last file is the schema. Files .proto find
+those that they import below the folder. ``save`` also writes schemas.json, which lists the id, subject, version and references
+of each file.
 """
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kproxy.errors import UsageError
-from kproxy.schemas.formats import MOST_TEXT, SchemaType
+from kproxy.schemas.formats import DESCRIPTOR_SET, MOST_TEXT, SchemaType
 from kproxy.schemas.framings import GlobalId
-from kproxy.schemas.store import MOST_SCHEMAS, Collection, Schema, schema_of
+from kproxy.schemas.store import MOST_SCHEMAS, Collection, Reference, Schema, schema_of
 
+DESCRIPTORS = (".desc", ".protoset", ".binpb")  # what protoc --descriptor_set_out writes
+IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
 SUFFIXES = {".avsc": SchemaType.AVRO, ".proto": SchemaType.PROTOBUF, ".json": SchemaType.JSON}
 INDEX = "schemas.json"
 
@@ -32,20 +39,42 @@ def read_folder(folder: Path) -> Collection:
         except (KeyError, ValueError, TypeError) as error:
             raise UsageError(f"{index}: {error} of {fields.get('file')}") from error
     names = {fields.get("file") for fields in listed}
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and path.name not in {INDEX, *names}]
+    suffixes = (*SUFFIXES, *DESCRIPTORS)
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in suffixes and path.name not in {INDEX, *names}]
     for path in files[:MOST_SCHEMAS]:
-        schema = read_file(path)
+        schema = read_file(path, folder)
+        if path.suffix == ".proto":
+            collection.add(replace(schema, subject=path.relative_to(folder).as_posix()))  # for those that import it
         is_id = path.stem.isdigit()
-        named = {"id": int(path.stem)} if is_id else {"subject": path.stem}
-        collection.add(Schema(schema.text, schema.type, **named))
+        collection.add(replace(schema, id=int(path.stem)) if is_id else replace(schema, subject=path.stem))
     return collection
 
 
-def read_file(path: Path) -> Schema:
-    """Read one schema; its type is that of the suffix. Raises UsageError."""
+def read_file(path: Path, root: Path | None = None) -> Schema:
+    """Read one schema; its type is that of the suffix. Raises UsageError.
+
+    *root*: the folder to which imports of Protobuf are relative; None: that of the file.
+    """
+    if path.suffix in DESCRIPTORS:
+        return Schema(DESCRIPTOR_SET + b64encode(_data(path)).decode(), SchemaType.PROTOBUF)
     if path.suffix not in SUFFIXES:
-        raise UsageError(f"{path}: a schema is a file {', '.join(SUFFIXES)}")
-    return Schema(_text(path), SUFFIXES[path.suffix])
+        raise UsageError(f"{path}: a schema is a file {', '.join((*SUFFIXES, *DESCRIPTORS))}")
+    text = _text(path)
+    names = [name for name in IMPORT.findall(text) if ((root or path.parent) / name).is_file()]
+    is_proto = path.suffix == ".proto"
+    return Schema(text, SUFFIXES[path.suffix], references=tuple(Reference(name, name, 0) for name in names if is_proto))
+
+
+def imports_of(schema: Schema, root: Path) -> Collection:
+    """Return the files that a schema of Protobuf imports, and those that they import, below a folder. Raises UsageError."""
+    collection, waiting = Collection(str(root)), [schema]
+    while waiting:
+        for reference in waiting.pop().references:
+            if reference.subject not in collection.subjects:
+                imported = read_file(root / reference.name, root)
+                collection.add(replace(imported, subject=reference.subject))
+                waiting.append(imported)
+    return collection
 
 
 def save(schemas: Iterable[Schema], folder: Path) -> int:
@@ -82,8 +111,15 @@ def _listed(index: Path) -> list[dict[str, Any]]:
 
 def _text(path: Path) -> str:
     try:
+        return _data(path).decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _data(path: Path) -> bytes:
+    try:
         if path.stat().st_size > MOST_TEXT:
             raise UsageError(f"{path} is larger than {MOST_TEXT:,} bytes, too large for a schema")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_bytes()
+    except OSError as error:
         raise UsageError(f"{path} cannot be read: {error}") from error

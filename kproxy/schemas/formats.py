@@ -14,6 +14,7 @@ from kproxy.schemas.kinds import Kind
 
 EXTRA = "pip install 'kproxy-kafka[schemas]'"
 LEAF = -1  # in place of a state of an automaton of paths: the value is at the end of a path
+DESCRIPTOR_SET = "descriptor-set:"  # before a FileDescriptorSet of Protobuf in base64, as a file of it is held
 MOST_TEXT = 4 * 1024 * 1024  # bytes of a schema's text
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # as readable.pyx writes them
@@ -118,14 +119,21 @@ COMPILERS = {
 }
 
 
-def compile_schema(schema_type: str, text: str, references: Mapping[str, str]) -> Compiled:
-    """Compile a schema. *references*: texts by the name under which the schema refers to them. Raises SchemaError, UsageError."""
+def compile_schema(schema_type: str, text: str, references: Mapping[str, str], message: str | None = None) -> Compiled:
+    """Compile a schema. Raises SchemaError, UsageError.
+
+    Args:
+        schema_type, text: of the schema.
+        references: texts by the name under which the schema refers to them.
+        message: the name of the message of a .proto file that payloads are where nothing else says it; None: its first.
+    """
     if schema_type not in COMPILERS:
         raise SchemaError(f"schemas of type {schema_type} cannot be read, only {', '.join(COMPILERS)}")
     if len(text) > MOST_TEXT:
         raise SchemaError(f"a schema of {len(text):,} characters; at most {MOST_TEXT:,} are compiled")
     module, name = COMPILERS[SchemaType(schema_type)]
-    compiled: Compiled = getattr(import_module(module), name)(text, references)
+    chosen = {} if message is None else {"message": message}
+    compiled: Compiled = getattr(import_module(module), name)(text, references, **chosen)
     return compiled
 
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kproxy.schemas.formats import (
+    DESCRIPTOR_SET,
     LEAF,
     Compiled,
     PayloadError,
@@ -77,8 +78,8 @@ LIMITS = {  # of substitutes; beyond them Protobuf's JSON has no times
 class ProtobufSchema(Compiled):
     """Reads the payloads of the messages of one file."""
 
-    def __init__(self, text: str, references: Mapping[str, str]) -> None:
-        files = _files({**references, FILE: text})
+    def __init__(self, text: str, references: Mapping[str, str], message: str | None = None) -> None:
+        files = _of_set(text) if text.startswith(DESCRIPTOR_SET) else _files({**references, FILE: text})
         pool = require("google.protobuf.descriptor_pool").DescriptorPool()
         try:
             for name in TopologicalSorter({name: file.dependency for name, file in files.items()}).static_order():
@@ -87,6 +88,7 @@ class ProtobufSchema(Compiled):
         except (TypeError, KeyError, CycleError) as error:
             raise SchemaError(f"not a schema of Protobuf: {error}") from error
         self._tree = files[FILE].message_type
+        self._first = (0,) if message is None else _indexes_of(message, files[FILE])
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the message, its fields named as in the schema; the first one of the file if no indexes say which."""
@@ -99,7 +101,7 @@ class ProtobufSchema(Compiled):
             with suppress(PayloadError):
                 before = self._parsed(like, indexes)
         messages = require("google.protobuf.message_factory")
-        made = messages.GetMessageClass(self._descriptor(indexes or (0,)))()
+        made = messages.GetMessageClass(self._descriptor(indexes or self._first))()
         _fill(made, value, before, "")
         try:
             written: bytes = made.SerializeToString()
@@ -120,7 +122,7 @@ class ProtobufSchema(Compiled):
 
     def _parsed(self, payload: bytes, indexes: tuple[int, ...] | None) -> Any:
         messages = require("google.protobuf.message_factory")
-        message = messages.GetMessageClass(self._descriptor(indexes or (0,)))()
+        message = messages.GetMessageClass(self._descriptor(indexes or self._first))()
         try:
             message.ParseFromString(payload)
         except require("google.protobuf.message").DecodeError as error:
@@ -160,7 +162,7 @@ class ProtobufSchema(Compiled):
         return found
 
     def kinds(self, indexes: tuple[int, ...] | None = None) -> dict[str, Kind]:
-        found = _Kinds().of_message(self._descriptor(indexes or (0,)))
+        found = _Kinds().of_message(self._descriptor(indexes or self._first))
         return found if isinstance(found, dict) else {}
 
 
@@ -457,6 +459,36 @@ def _files(contents: Mapping[str, str]) -> dict[str, Any]:
             if name not in files:
                 files[name] = _well_known(name)
     return files
+
+
+def _of_set(text: str) -> dict[str, Any]:
+    """Return the descriptors of a FileDescriptorSet in base64, by name; its last file, which protoc was asked for, as FILE."""
+    try:
+        found = require("google.protobuf.descriptor_pb2").FileDescriptorSet.FromString(
+            b64decode(text.removeprefix(DESCRIPTOR_SET), validate=True)
+        )
+    except (ValueError, require("google.protobuf.message").DecodeError) as error:
+        raise SchemaError("not a set of descriptors") from error
+    if not found.file:
+        raise SchemaError("a set of descriptors without a file")
+    files = {file.name: file for file in found.file[:-1]}
+    files[FILE] = found.file[-1]
+    files[FILE].name = FILE
+    for name in {name for file in files.values() for name in file.dependency} - files.keys():
+        files[name] = _well_known(name)
+    return files
+
+
+def _indexes_of(message: str, file: Any) -> tuple[int, ...]:
+    """Return which message of a file has a name, as "shop.Order", "Order" or "Order.Line"."""
+    nested, indexes = file.message_type, []
+    for name in message.removeprefix(f"{file.package}." if file.package else "").split("."):
+        at = next((at for at, one in enumerate(nested) if one.name == name), None)
+        if at is None:
+            raise SchemaError(f"the schema has no message {message}")
+        indexes.append(at)
+        nested = nested[at].nested_type
+    return tuple(indexes)
 
 
 def _compile(texts: Mapping[str, str], known: bytes) -> bytes:

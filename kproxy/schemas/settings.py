@@ -4,6 +4,7 @@ They are sent to other processes as they are; names of files are in them, and no
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated
 
 from msgspec import Meta, Struct, convert, structs
@@ -59,7 +60,10 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     topics: Annotated[
         dict[str, str],
-        Meta(description="Schemas of topics: orders.value or orders.key -> a file .avsc, .proto or .json."),
+        Meta(
+            description="Schemas of topics: orders.value or orders.key -> a file .avsc, .proto, .json or .desc; "
+            "#NAME behind it names a message of Protobuf."
+        ),
     ] = {}
     folders: Annotated[
         list[str],
@@ -124,13 +128,15 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """
         from pathlib import Path  # noqa: PLC0415 - a worker does without
 
-        from kproxy.schemas.folder import read_folder  # noqa: PLC0415 - most runs have none
+        from kproxy.schemas.folder import imports_of, read_folder  # noqa: PLC0415 - most runs have none
         from kproxy.schemas.registry import Registry  # noqa: PLC0415
         from kproxy.schemas.store import Schemas, Source  # noqa: PLC0415
 
         chosen = dict(_chosen(place, file) for place, file in self.topics.items())
         sources: list[Source] = [read_folder(Path(folder)) for folder in self.folders]
         sources += [Registry(options, wait_s) for options in self.registries]
+        files = zip(self.topics.values(), chosen.values(), strict=True)
+        sources += [imports_of(schema, Path(file).parent) for file, schema in files if schema.references]
         return Schemas(sources, chosen, None if self.keys is None else _record_keys(self.keys))
 
 
@@ -168,10 +174,17 @@ def _chosen(place: str, file: str) -> "tuple[tuple[str, str], Schema]":
     from pathlib import Path  # noqa: PLC0415
 
     from kproxy.schemas.folder import read_file  # noqa: PLC0415
+    from kproxy.schemas.formats import SchemaType  # noqa: PLC0415
 
     if (parts := _place(place)) is None:
         raise UsageError(f"{place}: write TOPIC.value or TOPIC.key")
-    return parts, read_file(Path(file))
+    path, hash_sign, message = file.rpartition("#")
+    if not hash_sign or Path(file).exists():
+        return parts, read_file(Path(file))
+    schema = read_file(Path(path))
+    if schema.type != SchemaType.PROTOBUF:
+        raise UsageError(f"{place}={file}: only messages of Protobuf are named behind #")
+    return parts, replace(schema, message=message)
 
 
 def _place(text: str) -> tuple[str, str] | None:

@@ -52,6 +52,7 @@ class Schema:
     references: tuple[Reference, ...] = ()
     source: str | None = None  # the registry whose subjects its references are
     subjects: tuple[str, ...] = ()  # all under which it is registered, as far as a source says
+    message: str | None = None  # of a .proto file, where payloads do not say which one they are; None: the first
 
     def is_of(self, subject: str) -> bool:
         """Return whether it is registered under a subject, or under none that is known."""
@@ -248,7 +249,7 @@ class Schemas:
         known = self._compiled.get(schema)
         if known is None:
             try:
-                known = compile_schema(schema.type, schema.text, self._references(schema))
+                known = compile_schema(schema.type, schema.text, self._references(schema), schema.message)
             except MissingReference:  # a source may have it later
                 raise
             except KproxyError as error:  # a schema that is none, or a library that is not installed

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +301,29 @@ def test_no_output_has_contents_of_records_without_records(kproxy: Kproxy, tmp_p
     assert CANARY not in shown and text.hex() not in shown and base64.b64encode(text).decode()[:8] not in shown
     for words in (["decode", "-v", "--records", path], ["decode", "--records", "--format", "jsonl", path]):
         assert kproxy(*words)[1].count(CANARY) >= 4  # the search finds what is there
+
+
+def test_files_of_protobuf_without_a_registry(kproxy: Kproxy, tmp_path: Path) -> None:
+    """Raw payloads of a message that is not the first of its file, which imports another; protoc's own set of descriptors."""
+    folder = tmp_path / "schemas"
+    (folder / "shop").mkdir(parents=True)
+    (folder / "shop" / "money.proto").write_text('syntax = "proto3"; package shop; message Money { int64 units = 1; }')
+    bill = 'syntax = "proto3"; package shop; import "shop/money.proto"; message Other { } message Bill { Money total = 1; }'
+    (folder / "12.proto").write_text(bill)
+    words = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
+    subprocess.run([*words, f"--descriptor_set_out={tmp_path / 'bill.desc'}", "12.proto"], check=True, cwd=folder)
+    payload = b"\x0a\x02\x08\x07"  # total {units: 7}
+    path = capture(tmp_path / "a.pcap", produced("raw", payload), produced("framed", b"\0\0\0\0\x0c\x02\x02" + payload))
+    asked = ["decode", "-q", "--records", "--format", "jsonl", path, "--schemas", folder, "--schema"]
+    for file in (tmp_path / "bill.desc#shop.Bill", tmp_path / "bill.desc#Bill", f"{folder / '12.proto'}#Bill"):
+        status, out, err = kproxy(*asked, f"raw.value={file}")
+        shown = [one["schema"].get("value", one) for one in values(out)]
+        assert (status, shown) == (0, [{"total": {"units": 7}}, {"total": {"units": 7}}]), err
+    status, out, _ = kproxy(*asked, f"raw.value={tmp_path / 'bill.desc'}#Nothing")
+    assert "the schema has no message Nothing" in out
+    saved = tmp_path / "saved"
+    kproxy(
+        "schemas", "--save", saved, "--schema", f"raw.value={tmp_path / 'bill.desc'}#Bill", "--schemas", folder, path
+    )
+    status, out, err = kproxy("decode", "-q", "--records", "--format", "jsonl", path, "--schemas", saved)
+    assert [one["schema"]["value"] for one in values(out) if "schema" in one] == [{"total": {"units": 7}}], err
