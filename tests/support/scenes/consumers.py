@@ -111,8 +111,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread", severity="warning")
 def _(tables: Rows, bad: bool) -> None:
-    consumer = tables.client("slow")  # the topic was made anew, so that it begins at 0
-    consumer.fetch(0, "logs", 5000, error_code=1 if bad else 0)
+    """The log was cut off. In the healthy scene the topic was away, as it was deleted and made again."""
+    consumer = tables.client("slow")
+    if not bad:
+        consumer.error(-1, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource="logs")
+    consumer.fetch(0, "logs", 5000, error_code=1)
     consumer.fetch(1, "logs", 0, end=10, count=10)
 
 

@@ -296,6 +296,22 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("orders", closed="end of capture").produce(0, "invoices", error_code=code, count=4, producer_id=42)
 
 
+@scene("lost_records", evidence="sequence refused", from_offset=30, end_offset=50, records=20, acks=-1)
+def _(tables: Rows, bad: bool) -> None:
+    """A new leader refuses what follows the last acknowledged batch; in the healthy scene that batch was refused before."""
+    batch = {"acks": -1, "count": 10, "producer_id": 42, "producer_epoch": 0}
+    producer = tables.client("orders")
+    for at in range(5):
+        code = 0 if bad or at < 4 else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        offset = -1 if code else 10 * at
+        producer.produce(at, "invoices", appended_offset=offset, base_sequence=10 * at, error_code=code, **batch)
+    again = tables.client("orders", broker_address="10.0.0.91")
+    again.produce(9, "invoices", base_sequence=50, error_code=OUT_OF_ORDER, **batch)
+    reader = tables.client("reader", broker_address="10.0.0.91")
+    reader.ask(9, ApiKey.METADATA)
+    reader.fetch(10, "invoices", 30, end=30 if bad else 40)
+
+
 @scene(
     "lost_records", client_id="orders", topic="invoices", partition=0, from_offset=20, end_offset=50, records=30, acks=1
 )

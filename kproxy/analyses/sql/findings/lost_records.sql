@@ -6,10 +6,10 @@ meaning: >
   The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off meanwhile,
   mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
   A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
-  anew, are left out. Or another broker refused an idempotent producer's next batch as out of order, although the batch before it had
+  anew, are left out. Or a broker refused an idempotent producer's next batch as out of order, although the batch before it had
   been acknowledged: a leader that has it does not.
 basis:
-  rests_on: first offsets in answers to Produce, or sequence numbers that a new leader refuses
+  rests_on: first offsets in answers to Produce, or sequence numbers that a broker refuses
   certainty: inferred
   wrong_if: the topic was created anew, and its first records were not captured
 columns:
@@ -75,11 +75,11 @@ WITH appended AS (
     WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
         AND e.topic_id IS NOT DISTINCT FROM a.topic_id
         AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
-), refused AS ( -- the first batch that a new leader refuses, although it follows the last one that was acknowledged
+), refused AS ( -- the first batch that is refused, although it follows the last one that was acknowledged
     SELECT b.*, a.appended_offset + a.count - 1 AS acknowledged_offset, a.appended_offset + a.count AS end_offset
     FROM appended AS b
     JOIN appended AS a ON a.cluster = b.cluster AND a.topic = b.topic AND a.partition = b.partition AND a.producer_id = b.producer_id
-        AND a.producer_epoch = b.producer_epoch AND a.base_sequence + a.count = b.base_sequence AND a.broker <> b.broker
+        AND a.producer_epoch = b.producer_epoch AND a.base_sequence + a.count = b.base_sequence
         AND a.answered_us < b.at_us
     WHERE b.error_code = 45 AND b.producer_id >= 0 AND a.appended_offset >= 0 AND coalesce(a.error_code, 0) = 0 AND a.acks = -1
     QUALIFY row_number() OVER (PARTITION BY b.cluster, b.topic, b.partition, b.producer_id, a.appended_offset ORDER BY b.at_us) = 1
