@@ -45,6 +45,7 @@ What several processes use
     child_process.py      how a child begins: arguments, title, signals; it dies with its parent
     logs.py               log(event, keys), and the only list of keys. Children send their events to the supervisor
     scheduling.py         how the kernel shares a core between workers, analyzer and page; the pace of the analyzer's event loop
+    system_calls.pyx      calls that Python has no function for: prctl, sched_setattr, an exception for another thread
     page_records.py       what the analyzer sends the process of the live page (kproxy.page.live) over a socket
     broker_client.py      BrokerClient: a few requests of kproxy's own to a broker, such as for the list of brokers; also for
                           kproxy.doctor
