@@ -1,11 +1,9 @@
 """What connections to one cluster have shown."""
 
-from struct import pack
-
 from kproxy.protocol import ApiKey, Message, request_message, response_message
 from kproxy.session.cluster import ClusterView, TopicNames, has_topic_ids
 from kproxy.session.exchanges import Frame, read_body
-from tests.support.frames import compact, compact_array, delete_topic, metadata_answer
+from tests.support.frames import delete_topic, metadata_answer
 
 ORDERS, BILLS = bytes(range(16)), bytes(range(16, 32))
 ORDERS_TEXT, BILLS_TEXT = "AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"  # RFC 4648 base64url, by hand
@@ -21,22 +19,6 @@ def response_frame(framed: bytes, api_key: int, api_version: int) -> Frame:
 
 def metadata_frame(topics: dict[str, bytes], brokers: dict[int, tuple[str, int]] | None = None) -> Frame:
     return response_frame(metadata_answer(1, topics, brokers or {}), 3, 12)
-
-
-def test_metadata_names_topics_brokers_and_the_cluster() -> None:
-    view = ClusterView()
-    view.note(metadata_frame({"orders": ORDERS, "bills": BILLS}, {1: ("b1", 9092), 2: ("::1", 9093)}))
-    assert (view.topic_name(ORDERS_TEXT), view.topic_name(BILLS_TEXT)) == ("orders", "bills")
-    assert dict(view.brokers) == {1: "b1:9092", 2: "[::1]:9093"}
-    assert view.cluster_id == "cluster-1"
-
-
-def test_create_topics_names_its_topic() -> None:
-    topic = compact("orders") + ORDERS + pack(">h", 0) + b"\0" + pack(">ih", 3, 1) + b"\x01" + b"\0"
-    body = pack(">i", 0) + compact_array(topic) + b"\0"
-    view = ClusterView()
-    view.note(response_frame(pack(">ii", 0, 1) + b"\0" + body, 19, 7))
-    assert view.topic_name(ORDERS_TEXT) == "orders"
 
 
 def test_the_zero_id_and_names_no_topic_can_have_are_not_learned() -> None:

@@ -65,26 +65,11 @@ def test_of_a_session_in_which_a_request_was_cut_only_what_came_later_is_known()
     assert later is not None and [one.partition for one in later.partitions] == [6] and not later.whole
 
 
-def test_a_full_request_begins_anew() -> None:
-    sessions = FetchSessions(1_000)
-    note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
-    again = note(sessions, 77, 0, partitions=((5, 50),), given=78)
-    assert offsets(sessions, again) == {5: 50}
-    assert offsets(sessions, note(sessions, 78, 1, partitions=((6, 60),))) == {5: 50, 6: 60}
-
-
 def test_a_broker_that_gives_no_session_keeps_none() -> None:
     sessions = FetchSessions(1_000)
     assert note(sessions, 0, 0, partitions=((0, 10),), given=0) == 0
     assert note(sessions, 0, -1, partitions=((0, 10),), given=0) == 0
     assert sessions.at(0) is None and sessions.at(1) is None
-
-
-def test_a_session_from_before_the_capture_is_not_whole() -> None:
-    sessions = FetchSessions(1_000)
-    session = sessions.at(note(sessions, 77, 900, partitions=((1, 20),)))
-    assert session is not None and not session.whole
-    assert [entry.partition for entry in session.partitions] == [1]
 
 
 def test_requests_far_back_are_forgotten_and_their_changes_kept() -> None:

@@ -65,18 +65,6 @@ def test_elsewhere_it_is_found_once_another_of_the_same_client_follows(chunk: in
     assert feed(RequestHunt(LIMIT, 0), NOISE + metadata(9) + other, chunk) is None
 
 
-@pytest.mark.parametrize("chunk", [1, 100])
-def test_elsewhere_it_is_found_once_it_is_answered(chunk: int) -> None:
-    hunt = RequestHunt(LIMIT, 0)
-    assert feed(hunt, NOISE + heartbeat(9), chunk) is None
-    ((correlation_id, route),) = hunt.sought()
-    assert (correlation_id, route and route.name) == (9, "HeartbeatRequest")
-    assert not confirmed(hunt, heartbeat_answer(8)[4:])
-    assert not confirmed(hunt, heartbeat_answer(9)[4:] + bytes(40))
-    assert confirmed(hunt, heartbeat_answer(9)[4:])
-    assert hunt.skipped == len(NOISE)
-
-
 def test_the_beginning_of_an_answer_is_enough() -> None:
     hunt = RequestHunt(LIMIT, 0)
     assert not hunt.feed(b"?" + heartbeat(9), 0)

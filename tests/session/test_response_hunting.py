@@ -57,13 +57,6 @@ def test_a_large_response_that_begins_a_segment_is_waited_for() -> None:
     assert hunted(fetched[:40], sought=sought) == 0
 
 
-def test_a_response_that_begins_a_segment_and_is_whole_outweighs_one_around_it_that_is_not() -> None:
-    """Of a Fetch response, Kafka 0.11 sends each partition's header in a segment of its own; here it reads as a response, too."""
-    false = pack(">iiiih1siihqi", 160_867, 1, 0, 1, 1, b"t", 1, 0, 0, 9, 160_000) + bytes(60)
-    sought = [(1, route(1, 1)), (6, route(12, 0))]
-    assert hunted(b"?", false, heartbeat_answer(6), sought=sought, end=False) == 1 + len(false)
-
-
 def test_the_response_to_an_api_newer_than_the_facts_fills_segments() -> None:
     assert hunted(b"?", heartbeat_answer(5), end=False, sought=[(5, None)]) == 1
     assert hunted(b"?" + heartbeat_answer(5), end=False, sought=[(5, None)]) is None

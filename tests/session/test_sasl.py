@@ -21,25 +21,6 @@ def in_tokens(answered: int) -> SaslPhase:
     return phase
 
 
-def test_tokens_follow_a_handshake_of_version_0_alone() -> None:
-    assert in_tokens(0).in_tokens
-    later = SaslPhase()
-    later.on_handshake(1, "app")
-    assert not later.in_tokens
-
-
-def test_only_the_first_handshake_is_the_connections_first() -> None:
-    phase = SaslPhase()
-    assert phase.on_handshake(1, "app") is True
-    assert phase.on_handshake(1, "app") is False
-
-
-def test_a_request_ends_the_phase_once_a_token_was_answered() -> None:
-    assert not in_tokens(0).ends_with(REQUEST)
-    assert in_tokens(1).ends_with(REQUEST)
-    assert in_tokens(2).ends_with(REQUEST)
-
-
 @pytest.mark.parametrize(
     "token",
     [
