@@ -32,8 +32,8 @@ WHERE api_name <> 'Fetch'
 ORDER BY latency_ms DESC NULLS LAST LIMIT 10;
 
 -- How long does each API take?
-SELECT api_name, count(*) AS requests, median(latency_ms) AS p50_ms, quantile_cont(latency_ms, 0.99) AS p99_ms,
-    max(latency_ms) AS max_ms
+SELECT api_name, count(*) AS requests, median(latency_ms) AS p50_ms,
+    percentile_cont(0.99) WITHIN GROUP (ORDER BY latency_ms) AS p99_ms, max(latency_ms) AS max_ms
 FROM exchanges
 GROUP BY ALL ORDER BY p99_ms DESC NULLS LAST;
 
@@ -57,17 +57,17 @@ ORDER BY group_id, seen_at;
 -- Which partitions did each member get?
 SELECT seen_at, group_id, client_id, member_id, assignment
 FROM group_events
-WHERE len(assignment) > 0
+WHERE assignment IS NOT NULL
 ORDER BY seen_at;
 
 -- Which offset did each group commit last?
-SELECT group_id, topic, partition, arg_max(partition_offset, seen_at) AS committed, max(seen_at) AS committed_at
+SELECT group_id, topic, partition, max_by(partition_offset, seen_at) AS committed, max(seen_at) AS committed_at
 FROM offsets
 WHERE kind = 'commit'
 GROUP BY ALL ORDER BY ALL;
 
 -- How far behind was each consumer at its last fetch?
-SELECT client_id, topic, partition, arg_max(high_watermark - partition_offset, seen_at) AS behind
+SELECT client_id, topic, partition, max_by(high_watermark - partition_offset, seen_at) AS behind
 FROM offsets
 WHERE kind = 'fetch' AND replica_id < 0 AND high_watermark >= 0 AND partition_offset >= 0
 GROUP BY ALL ORDER BY behind DESC;

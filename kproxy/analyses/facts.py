@@ -30,11 +30,12 @@ JAVA = "apache-kafka-java"
 
 
 class FactsTable(NamedTuple):
-    """Columns as names and Arrow types, the function that gives the rows in their order, and what a row is, in words."""
+    """Columns as names and Arrow types, the function that gives the rows in their order, and what a row and its columns are."""
 
     columns: str
     rows: Callable[[], list[tuple[object, ...]]]
     row: str = ""  # empty: only analyses use it
+    meanings: Mapping[str, str] = {}
 
 
 def arrow_table(name: str) -> "pyarrow.Table":
@@ -100,8 +101,20 @@ FACTS_TABLES = {
         "release string, api_key int16, api_name string, min_version int16, max_version int16",
         _api_versions,
         "an API that brokers of a release of Kafka answer, with its lowest and its highest version",
+        {
+            "release": "major.minor, as 3.9; in their order: see releases",
+            "api_key": "as exchanges.api_key",
+            "api_name": "as exchanges.api_name",
+            "min_version": "the lowest stable version that its brokers answer",
+            "max_version": "the highest stable version that its brokers answer",
+        },
     ),
-    "releases": FactsTable("release string, release_order int32", _releases, "a release of Kafka, in their order"),
+    "releases": FactsTable(
+        "release string, release_order int32",
+        _releases,
+        "a release of Kafka, in their order",
+        {"release": "major.minor, as 3.9", "release_order": "0 for the oldest; as text, 0.10 would come before 0.9"},
+    ),
     "client_versions": FactsTable(
         "library string, first_version string, last_version string, first_order int64, last_order int64, negotiates bool,"
         " api_key int16, lowest int16, highest int16",
@@ -111,6 +124,12 @@ FACTS_TABLES = {
         "code int16, name string, retriable bool, message string",
         _error_codes,
         "an error code of Kafka, and whether clients try again after it",
+        {
+            "code": "as errors.error_code",
+            "name": "as errors.error_name",
+            "retriable": "whether clients try again by themselves",
+            "message": "what it means, in one sentence",
+        },
     ),
 }
 

@@ -9,7 +9,7 @@ SHOW TABLES leaves out the views that analyses are built on; SHOW ALL TABLES has
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.dialect import PLACE, place_of, tables_in
@@ -107,7 +107,9 @@ def _described(name: str, rows: "pyarrow.Table") -> "pyarrow.RecordBatchReader":
     """Names and types of columns as DuckDB has them, and what they mean."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    meanings = {column.name: column.explained for column in TABLES[name].columns} if name in TABLES else {}
+    meanings: Mapping[str, str] = FACTS_TABLES[name].meanings if name in FACTS_TABLES else {}
+    if name in TABLES:
+        meanings = {column.name: column.explained for column in TABLES[name].columns}
     names = rows.column("column_name").to_pylist()
     described = rows.select(["column_name", "column_type"])
     return described.append_column(

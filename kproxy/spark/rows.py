@@ -351,9 +351,13 @@ def contract(name: str, options: Options = Options()) -> Table:  # noqa: B008 - 
 
 
 def spark_schema(table: Table) -> "StructType":
+    """The columns of a table; each with its meaning as its comment, which DESCRIBE shows."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - ingest on one machine does without
 
-    return from_arrow_schema(_micros(schema_of(table)))
+    schema = from_arrow_schema(_micros(schema_of(table)))
+    for field, column in zip(schema.fields, table.columns, strict=True):
+        field.metadata["comment"] = column.explained
+    return schema
 
 
 def for_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

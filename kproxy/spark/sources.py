@@ -141,7 +141,7 @@ def _like(frame: "DataFrame", schema: "StructType") -> "DataFrame":
     columns = [
         (functions.col(field.name) if field.name in have else functions.lit(None))
         .cast(field.dataType.simpleString())
-        .alias(field.name)
+        .alias(field.name, metadata=field.metadata)
         for field in schema.fields
     ]
     return frame.select(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.analyses.duck import Database
+from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.queries import Queries
 from kproxy.output.tables import TABLES
 from kproxy.protocol import facts
@@ -139,10 +140,13 @@ def test_each_example_runs(sql: Sql) -> None:
 
 
 def test_tables_and_columns_say_what_they_mean(sql: Sql) -> None:
-    """The ten tables of the manual, not the views that analyses are built on; with what a column means, never cut."""
+    """The tables of the manual and of help, not the views that analyses are built on; with what a column means, never cut."""
     names = [line.split()[0] for line in sql(ORDERS, "SHOW TABLES")[1].splitlines()[1:]]
     assert names == [*TABLES, "api_versions", "releases", "error_codes"]
     described = sql(ORDERS, "describe offsets;")[1].splitlines()
     assert described[0].split() == ["column_name", "column_type", "meaning"]
     assert [line.split()[0] for line in described[1:]] == [column.name for column in TABLES["offsets"].columns]
     assert described[5].endswith("offset in the response to ListOffsets, -1 for none")
+    for fact in ("api_versions", "releases", "error_codes"):
+        assert {*FACTS_TABLES[fact].meanings} == {*arrow_table(fact).column_names}
+    assert sql(ORDERS, "describe releases")[1].splitlines()[1].endswith("major.minor, as 3.9")
