@@ -58,7 +58,9 @@ WITH refused AS (
     LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us
     LEFT JOIN beats AS b ON b.connection_id = r.connection_id
         AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
-    WHERE r.nth = 1 AND l.left_us IS NULL AND NOT EXISTS (
+    WHERE r.nth = 1 AND l.left_us IS NULL AND (r.event <> 'commit' OR EXISTS ( -- anybody may send a commit in a member's name
+        SELECT 1 FROM beats AS w WHERE w.group_id = r.group_id AND w.member_id = r.member_id AND w.at_us < r.at_us)
+    ) AND NOT EXISTS (
         SELECT 1
         FROM client_group_events AS mine
         JOIN client_group_events AS other ON other.group_key = mine.group_key AND other.group_instance_id = mine.group_instance_id
