@@ -1,4 +1,5 @@
-"""Tests of kafka-python and franz-go pass through the proxy, with values encrypted and for two tenants, as they do without it.
+"""Tests of kafka-python and franz-go pass through the proxy as they do without it: plain, with values encrypted, for two tenants,
+and as a user that logs in to the proxy.
 
 They make topics and groups of their own, of each protocol that the broker has; one that sees others' in a listing fails. Minutes:
 `python -m pytest tests/interop/test_client_suites.py -m long`. kafka-python's come out of its sdist, which leaves one module out
@@ -23,7 +24,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Require
-from tests.support.kafka.brokers import Cluster
+from tests.proxy.test_client_logins import write_users
+from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import DIRECT, started
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.proxies import Proxy
@@ -44,6 +46,10 @@ class ExternalService:
 
 class SpawnedService(ExternalService): ...
 """
+# How kafka-python's tests reach the broker that runs already, and the same as a user: they know a name and a password
+REACHED = "host=host, port=port, external=True)\n        params"
+AS_USER = f"transport='SASL_PLAINTEXT', sasl_mechanism='SCRAM-SHA-256', {REACHED}"
+LOGS_IN = "\tif saslScram != nil {\n\t\topts = append(opts, SASL(saslScram))\n\t}\n"
 RECORDS = 5_000  # of franz-go's pipelines (ETL); its own default is 500,000
 ENDED = re.compile(r"^--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
 OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
@@ -65,7 +71,12 @@ def fetch_kafka_python(folder: Path) -> Path:
     return root
 
 
-def run_kafka_python(root: Path, bootstrap: str) -> Outcomes:
+def run_kafka_python(root: Path, bootstrap: str, *, as_user: bool = False) -> Outcomes:
+    configuration = root / "test" / "integration" / "conftest.py"
+    text = configuration.read_text(encoding="utf-8")
+    assert text.count(REACHED) == 1
+    if as_user:
+        configuration.write_text(text.replace(REACHED, AS_USER), encoding="utf-8")
     report = root / "report.xml"
     own = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": NEWEST, "KAFKA_ROOT": str(root / "kafka-bin")}
     plugins = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", f"--junit-xml={report}", "--ignore-glob=*ssl*"]
@@ -86,18 +97,24 @@ def run_kafka_python(root: Path, bootstrap: str) -> Outcomes:
 
 
 def fetch_franz_go(folder: Path) -> Path:
-    """Build the tests of the module; returns the program."""
+    """Build the tests of the module; returns the program. With KGO_TEST_SCRAM all its clients log in, not those of one test."""
     (folder / "go.mod").write_text("module suite\n", encoding="utf-8")
     words = ["go", "mod", "download", "-json", f"github.com/twmb/franz-go@{FRANZ_GO}"]
     fetched = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=PATIENCE)
+    sources = folder / "franz-go"
+    subprocess.run(["cp", "-r", "--no-preserve=mode", json.loads(fetched.stdout)["Dir"], str(sources)], check=True)
+    helpers, ends = sources / "pkg" / "kgo" / "helpers_test.go", "\treturn opts\n"
+    text = helpers.read_text(encoding="utf-8")
+    assert text.count(ends) == 1
+    helpers.write_text(text.replace(ends, LOGS_IN + ends), encoding="utf-8")
     program = folder / "kgo.test"
-    sources = Path(json.loads(fetched.stdout)["Dir"])
     subprocess.run(["go", "test", "-c", "-o", str(program), "./pkg/kgo"], cwd=sources, check=True, timeout=PATIENCE)
     return program
 
 
-def run_franz_go(program: Path, bootstrap: str) -> Outcomes:
+def run_franz_go(program: Path, bootstrap: str, *, as_user: bool = False) -> Outcomes:
     environment = {**os.environ, "KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS)}
+    environment |= {"KGO_TEST_SCRAM": f"{USER}:{PASSWORD}"} if as_user else {}
     words = [str(program), "-test.v", f"-test.timeout={PATIENCE}s", "-test.count=1"]
     done = subprocess.run(
         words, cwd=program.parent, env=environment, capture_output=True, timeout=PATIENCE + 60, check=False
@@ -113,7 +130,7 @@ class Suite:
     """A client's tests, and the broker that they want."""
 
     fetch: Callable[[Path], Path]
-    run: Callable[[Path, str], Outcomes]
+    run: Callable[..., Outcomes]
     first: int  # node id
     settings: dict[str, str]
     passing: int  # so many at least pass, with Kafka 4.3.1 and no proxy between
@@ -188,6 +205,24 @@ def test_no_test_fails_that_passes_direct(
     record_property("not passing direct", sorted(set(straight) - passing))
     assert len(passing) >= suite.passing, straight
     assert {name: through.get(name) for name in passing - with_outcome(through, "passed")} == {}
+
+
+def test_no_test_fails_of_a_user_that_logs_in(broker: Cluster, suite: Suite, tmp_path: Path) -> None:
+    program = fetched(suite, tmp_path / "suite")
+    users = write_users(tmp_path / "users.json", **{USER: PASSWORD})
+    authentication = {"mechanisms": ["SCRAM-SHA-256"], "users": users, "session": 10, "broker_users": "pass"}
+    proxy = Proxy(tmp_path / "proxy", [virtual_cluster([broker.open], authentication=authentication)])
+    try:
+        straight = suite.run(program, broker.open)
+        through = suite.run(program, proxy.start().bootstrap(), as_user=True)
+        logins = proxy.count("kproxy_client_logins_total", "ok"), proxy.count("kproxy_client_logins_total", "failed")
+    finally:
+        proxy.close()
+    passing = with_outcome(straight, "passed")
+    print(f"{len(passing)} pass direct, {len(with_outcome(through, 'passed'))} as a user; logins {logins}")
+    assert len(passing) >= suite.passing, straight
+    assert {name: through.get(name) for name in passing - with_outcome(through, "passed")} == {}
+    assert logins[0] > len(passing) and logins[1] == 0
 
 
 def test_two_tenants_run_it_at_once_and_see_nothing_of_each_other(
