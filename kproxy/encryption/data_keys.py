@@ -79,6 +79,11 @@ class WritingKey:
         self.records = 0
 
     @property
+    def growth(self) -> int:
+        """How many bytes a field has more when it is encrypted."""
+        return len(self._envelope) + NONCE + TAG
+
+    @property
     def blocks(self) -> int:
         """How many blocks of 16 bytes the cipher made, one more for each tag."""
         return sum(number for (number,) in list(self._blocks.values()))

@@ -123,8 +123,8 @@ class Chain:
         """Start every filter; if one refuses, those that were started are stopped."""
         started: list[Filter] = []
         try:
-            for filter_ in self.filters:
-                filter_.runtime = runtime
+            for number, filter_ in enumerate(self.filters):
+                filter_.runtime, filter_.later = runtime, self.filters[number + 1 :]
                 started.append(filter_)
                 filter_.on_start()
         except Exception:

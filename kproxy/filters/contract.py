@@ -1,6 +1,6 @@
 """The contract between kproxy and a filter. Its rules, and what is true of Kafka, are in the package's docstring."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -386,6 +386,7 @@ class Filter:
         False  # values of records have to be plain for it: it stands before a filter that encrypts them
     )
     encrypts_records: bool = False
+    later: Sequence["Filter"] = ()  # the filters behind it, which see requests after it; set with ``runtime``
     answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
     sees_all: bool = False  # no filter before it may answer the requests that it wants: it would not see them
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
@@ -431,6 +432,13 @@ class Filter:
     def warnings(self, before: Sequence["Filter"]) -> Iterator[str]:
         """Yield sentences about what may not be meant, with those filters listed before it. ``kproxy check`` shows them."""
         yield from ()
+
+    def growth(self, topic: str) -> Callable[[Iterable[str]], int] | None:
+        """Return what says by how many bytes a produced record of a topic grows, from the names of its headers.
+
+        None: by none. A filter that adds records to a request asks the filters behind it, so that the batch fits afterwards.
+        """
+        return None
 
     def on_start(self) -> None:
         """Prepare: ``runtime`` is set. Called once, before the first frame; raise UsageError to refuse the configuration."""

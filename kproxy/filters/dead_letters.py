@@ -5,8 +5,8 @@ of the dead-letter topic that the broker of the connection leads. Which these ar
 the requests of clients that ask about a topic with a rule, and taken out of the responses (ask, learn). All workers share it.
 
 The copies are a batch of no producer id, so sequences and transactions of the client stay as they are. A request gets at most
-MOST_BYTES of them: they are not compressed, so there could be a thousand times the bytes that the client sent, and a broker that
-refuses a request for its size refuses the valid records in it too.
+MOST_BYTES of them, with what filters behind add to each (Filter.growth): they are not compressed, so there could be a thousand
+times the bytes that the client sent, and a broker that refuses a request for its size refuses the valid records in it too.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import EncodeError
 from kproxy.filters.bounded_set import LONGEST_VALUE
-from kproxy.filters.contract import Forward, Replace, Request, Response, Runtime, Verdict
+from kproxy.filters.contract import Filter, Forward, Replace, Request, Response, Runtime, Verdict
+from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.records import Record, read_batches, write_batches
 from kproxy.protocol.records.editing import RecordBatch, read_batch
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
@@ -28,8 +29,13 @@ MOST_BYTES = 1_040_000  # of copies in a request; a batch has at most 1,048,588 
 MOST_OF_RECORD, MOST_OF_HEADER = 40, 10  # bytes of a record, and of a header, without their contents
 MOST_PARTITIONS = 100_000  # whose leaders are known
 MOST_LOGGED = 1_000
-CANNOT_CARRY = "the broker of the request leads none of its partitions, the request writes to it itself, or is too old"
-DO_NOT_FIT = f"the records cannot be read, or have more than {MOST_BYTES:,} bytes together"
+NOT_LED = "no partition of it is known that is led by the broker to which the request goes; has the topic been created?"
+WRITES_ITSELF = "the client's own request writes to this topic, and kproxy adds nothing to what it writes there"
+TOO_OLD = f"the client uses Produce before version {MAGIC_2_FROM}, whose records have no headers: update the client"
+NO_ID = f"the broker has not told the id of the topic, which Produce from version {TOPIC_IDS_FROM} on needs"
+UNREADABLE = "the refused batch cannot be read, so there is nothing to copy"
+TOO_MANY = f"a request has room for {MOST_BYTES:,} bytes of dead letters, encrypted if they are: use smaller batches"
+MOST_SAID = 200  # characters of a broker's message
 
 
 class Leader(NamedTuple):
@@ -50,6 +56,15 @@ class Refused(NamedTuple):
     dead_letter_topic: str
 
 
+class Copied(NamedTuple):
+    """The copies of the refused records of a partition."""
+
+    letters: list[Record]
+    left: int  # bytes of the request
+    too_many: int  # records for which there was no room
+
+
+Growth = Callable[[Iterable[str]], int]  # see Filter.growth
 Place = tuple[str, str]  # how a topic is named in Produce: the attribute, and its value
 
 
@@ -119,62 +134,77 @@ class DeadLetters:
         if self._partitions > MOST_PARTITIONS:
             self._leaders, self._partitions = {}, 0
 
-    async def put(self, request: Request, refused: Sequence[Refused], runtime: Runtime) -> None:
+    async def put(
+        self, request: Request, refused: Sequence[Refused], runtime: Runtime, later: Sequence[Filter] = ()
+    ) -> None:
         """Add copies of refused records to a Produce request, as far as its broker leads a partition of their topic.
+
+        *later*: the filters that see the request afterwards.
 
         They are made in a thread. The counts of what is written and what is not are those of records.
         """
         left = MOST_BYTES
         for topic in dict.fromkeys(one.dead_letter_topic for one in refused):
             mine = [one for one in refused if one.dead_letter_topic == topic]
+            found = self._free_place(request, topic, runtime)
+            if isinstance(found, str):
+                self._miss(runtime, topic, sum(len(one.problems) for one in mine), found)
+                continue
+            grows = [grow for other in later if (grow := other.growth(topic)) is not None]
             letters: list[Record] = []
-            why = CANNOT_CARRY
-            if (found := self._free_place(request, topic, runtime)) is not None:
-                why = DO_NOT_FIT
-                for one in mine:
-                    made, left = await runtime.in_thread(partial(self._letters, one, left))
-                    letters += made
-                records = await runtime.in_thread(partial(_written, letters))
-                if records:
-                    self._add(request, topic, *found, records, len(letters))
+            for one in mine:
+                copied = await runtime.in_thread(partial(self._letters, one, left, grows))
+                left = copied.left
+                letters += copied.letters
+                self._miss(runtime, topic, copied.too_many, TOO_MANY)
+                self._miss(runtime, topic, len(one.problems) - copied.too_many - len(copied.letters), UNREADABLE)
+            if letters:
+                try:
+                    records = await runtime.in_thread(partial(_written, letters))
+                except EncodeError as error:
+                    self._miss(runtime, topic, len(letters), f"they cannot be written as one batch: {error}")
                 else:
-                    letters = []
-            missing = sum(len(one.problems) for one in mine) - len(letters)
-            if missing:
-                self._count(runtime, "not written", missing, f"topic {topic}: {why}")
+                    self._add(request, topic, *found, records, len(letters))
 
-    def _letters(self, refused: Refused, most: int) -> tuple[list[Record], int]:
-        """Return copies of the refused records of a partition that fit into *most* bytes together, and how many are left."""
+    def _letters(self, refused: Refused, most: int, grows: Sequence[Growth] = ()) -> Copied:
+        """Return copies of the refused records of a partition that fit into *most* bytes together, with what *grows* add."""
         origin = [
             (f"{self._header}-topic", refused.topic.encode()),
             (f"{self._header}-partition", str(refused.partition).encode()),
         ]
-        letters = []
-        for number, record in enumerate(_records(refused.records)) if most > MOST_OF_RECORD else ():
+        if most <= MOST_OF_RECORD:  # records do not have to be unpacked for nothing
+            return Copied([], most, len(refused.problems))
+        letters, too_many = [], 0
+        for number, record in enumerate(_records(refused.records)):
             if number in refused.problems:
                 headers = [*record.headers, (self._header, refused.problems[number].encode()), *origin]
                 size = _size(record.key, record.value, headers)
-                if size <= most:
-                    most -= size
-                    letters.append(
-                        Record(timestamp=record.timestamp, key=record.key, value=record.value, headers=headers)
-                    )
-        return letters, most
+                size += sum(grow(name for name, _ in headers) for grow in grows)
+                if size > most:
+                    too_many += 1
+                    continue
+                most -= size
+                letters.append(Record(timestamp=record.timestamp, key=record.key, value=record.value, headers=headers))
+        return Copied(letters, most, too_many)
 
-    def _free_place(self, request: Request, topic: str, runtime: Runtime) -> tuple[int, Place] | None:
-        """Return a partition that the broker of a request leads, and how the request names its topic; None: there is none.
+    def _free_place(self, request: Request, topic: str, runtime: Runtime) -> tuple[int, Place] | str:
+        """Return a partition that the broker of a request leads, and how the request names its topic; else why there is none.
 
-        Nor is there one if the client itself writes to the topic: a partition of a request has one batch.
+        There is none if the client itself writes to the topic: a partition of a request has one batch.
         """
         self._take_shared(runtime)
         broker, version = request.connection.broker, request.api_version
         led = ((at, one.topic_id) for at, one in self._leaders.get(topic, {}).items() if one.address == broker)
         partition, topic_id = next(led, (None, NO_TOPIC_ID))
-        if partition is None or version < MAGIC_2_FROM or (version >= TOPIC_IDS_FROM and topic_id == NO_TOPIC_ID):
-            return None
+        if version < MAGIC_2_FROM:
+            return TOO_OLD
+        if partition is None:
+            return NOT_LED
+        if version >= TOPIC_IDS_FROM and topic_id == NO_TOPIC_ID:
+            return NO_ID
         place = ("topic_id", topic_id) if version >= TOPIC_IDS_FROM else ("name", topic)
         message: Any = request.message
-        return None if any(_name(one) == place for one in message.topic_data) else (partition, place)
+        return WRITES_ITSELF if any(_name(one) == place for one in message.topic_data) else (partition, place)
 
     def _add(self, request: Request, topic: str, partition: int, place: Place, records: bytes, count: int) -> None:
         request.kept.setdefault(self._key, {})[place] = topic, count
@@ -190,15 +220,31 @@ class DeadLetters:
         for answer in message.responses:
             for one in answer.partition_responses if _name(answer) in mine else ():
                 topic, count = mine[_name(answer)]
-                self._count(runtime, "refused by the broker" if one.error_code else "written", count, f"topic {topic}")
+                if one.error_code:
+                    error = error_code(one.error_code)
+                    said = (getattr(one, "error_message", None) or error.meaning).rstrip(".")[:MOST_SAID]
+                    self._count(
+                        runtime,
+                        "refused by the broker",
+                        count,
+                        topic,
+                        f"{error.name}: {said}. What to do: {error.then}",
+                    )
+                else:
+                    self._count(runtime, "written", count, topic)
         message.responses = [answer for answer in message.responses if _name(answer) not in mine]
 
-    def _count(self, runtime: Runtime, outcome: str, count: int, about: str) -> None:
-        """Count copies, and log what became of them the first time, unless they were written."""
+    def _miss(self, runtime: Runtime, topic: str, count: int, why: str) -> None:
+        if count:
+            self._count(runtime, "not written", count, topic, why)
+
+    def _count(self, runtime: Runtime, outcome: str, count: int, topic: str, why: str = "") -> None:
+        """Count copies; where there is a *why*, log the first of it and the topic."""
         runtime.shared_count(self._name, "dead letters", outcome).add(count)
-        if outcome != "written" and (outcome, about) not in self._logged and len(self._logged) < MOST_LOGGED:
-            self._logged.add((outcome, about))
-            runtime.warn(f"{self._name}: dead letters were {outcome}", about)
+        if why and (topic, why) not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add((topic, why))
+            records = f"{count:,} record{'s' * (count != 1)}"
+            runtime.warn(f"{self._name}: dead letters were {outcome}", f"{records} for the topic {topic}: {why}")
 
 
 def _records(field: bytes) -> Iterable[Record]:
@@ -216,13 +262,10 @@ def _size(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, b
 
 
 def _written(letters: list[Record]) -> bytes:
-    """Return a batch of records; nothing if there are none, or if they do not fit into one."""
+    """Return a batch of records. Raises EncodeError."""
     for number, letter in enumerate(letters):
         letter.offset = number
-    try:
-        return write_batches([RecordBatch(letters)]) if letters else b""
-    except EncodeError:  # times too far apart
-        return b""
+    return write_batches([RecordBatch(letters)])
 
 
 def _name(topic: Any) -> Place:

@@ -9,7 +9,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -64,6 +64,8 @@ MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a reques
 LAST_EPOCH = -1  # of a ShareFetch that closes its session, and fetches nothing
 MAX_RECORDS_SINCE = 1  # version of ShareFetch
 MOST_KEY_NAME = 255
+FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the envelope without names and data key
+USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
@@ -236,6 +238,18 @@ class Encrypt(Filter):
                             f"values of {quoted(topic)} that validate refuses are written to {quoted(letters)} in plain text: "
                             "no rule of encrypt names it"
                         )
+
+    def growth(self, topic: str) -> Callable[[Iterable[str]], int] | None:
+        """Return what says by how many bytes a record grows: exactly, as soon as the data key of its topic is known."""
+        rule = self._rule_of(topic)
+        if rule is None or not self._encrypts(topic):
+            return None
+        key_name, named = self._key_name(rule, topic), rule.headers
+        try:
+            each = self._keys.for_writing(topic, key_name).growth
+        except (KeyNotYet, KeyServiceError):  # it is asked for now
+            each = FIXED_GROWTH + len(key_name.encode()) + len(topic.encode()) + USUAL_WRAPPED
+        return lambda names: each * (1 + sum(any(fnmatchcase(name, one) for one in named) for name in names))
 
     def _encrypts(self, topic: str) -> bool:
         rule = self._rule_of(topic)

@@ -306,7 +306,7 @@ class RefusedPartition(NamedTuple):
     partition: Any
     error: int
     message: str | None = None
-    records: Mapping[int, str] = {}  # what is wrong with which of its records, by number (KIP-467)
+    records: Mapping[int, str | None] = {}  # what is wrong with which of its records, by number (KIP-467)
 
 
 def refuse_partitions(request: Request, refused: Sequence[RefusedPartition], name: str) -> Verdict:

@@ -43,7 +43,8 @@ from kproxy.schemas.store import Id, Schema, Schemas
 
 MOST_AT_ONCE = 2 << 20  # bytes of records whose ids are found on the event loop
 MOST_IDS = 100  # of a batch that is not taken apart
-MOST_ERRORS = 100  # records that a response names
+MOST_NAMED = 50_000  # records that a response names; a producer takes 10,000 (librdkafka) or 16 kB (Java) into a batch
+MOST_SENTENCES = 1 << 20  # bytes of what a response says about them; beyond, records are named without
 MOST_LOGGED = 1_000
 LONGEST = 200  # characters of a problem
 EVENTS = {"reject": "rejected", "dead_letter": "rejected", "mark": "marked", "report": "reported"}
@@ -140,15 +141,17 @@ class Validate(Filter):
     (``schemas.topics``), its payloads have to fit that one, framed or not.
 
     Of a request only the partitions with invalid records are refused, with INVALID_RECORD and, from version 8 of Produce on,
-    which records they are (KIP-467); the others go on. A topic id (Produce from version 13 on) whose name no Metadata
-    response has said yet is refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata. A producer that waits
-    for no response (acks=0) hears nothing.
+    which records they are (KIP-467): each of them, up to 50,000 in a response, with its problem in the first megabyte of it.
+    If there are more, the message of the partition says how many. The other partitions go on. A topic id (Produce from
+    version 13 on) whose name no Metadata response has said yet is refused with UNKNOWN_TOPIC_ID, after which the
+    client asks for Metadata. A producer that waits for no response (acks=0) hears nothing.
 
     Dead letters keep key, value, headers and time of the record, and get headers: the problem, and its topic and partition. They
     travel in the request itself, so only to partitions that the same broker leads, which kproxy learns from Metadata: it adds
     the dead-letter topic to what clients ask about their topics, and takes it out of the response. Where no such partition is
     known, for Produce before version 3, and if the broker refuses a copy, the record is refused without one; so are records
-    beyond the first 1,040,000 bytes of dead letters in a request. That is counted.
+    beyond the first 1,040,000 bytes of dead letters in a request, with what encrypt adds to each. That is counted, and the log
+    says why.
 
     Only the first record with an unknown id waits for a registry, at most ``wait``; schemas are kept, and ids that are not there
     are remembered for a minute. A JSON Schema that may take exponential time is not used: its records are as those of ``away``.
@@ -218,7 +221,7 @@ class Validate(Filter):
                 left.pop()
 
         await retried(self.runtime, until, look)
-        await self._dead_letters.put(request, self._copied(jobs), self.runtime)
+        await self._dead_letters.put(request, self._copied(jobs), self.runtime, self.later)
         return self._verdict(request, jobs)
 
     def on_response(self, response: Response) -> Verdict:
@@ -275,7 +278,7 @@ class Validate(Filter):
 
     def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
         message: Any = request.message
-        refused, marked = [], False
+        refused, marked, naming = [], False, _Naming()
         for job in jobs:
             if job.unchecked is not None:
                 self._note(request, job, "unchecked", job.unchecked)
@@ -285,7 +288,7 @@ class Validate(Filter):
                 for kind in {problem.kind for problem in job.problems.values()}:
                     self._note(request, job, EVENTS[job.rule.then], kind)
                 if job.rule.then in REFUSED:
-                    refused.append(_refused(job))
+                    refused.append(naming.refused(job))
                 elif job.rule.then == "mark":
                     marked |= self._mark(job)
         if not refused:
@@ -453,8 +456,23 @@ def _sentences(problems: Mapping[int, Problem]) -> dict[int, str]:
     return {number: problem.sentence for number, problem in problems.items()}
 
 
-def _refused(job: Job) -> RefusedPartition:
-    errors = _sentences(dict(sorted(job.problems.items())[:MOST_ERRORS]))
-    return RefusedPartition(
-        job.topic, job.partition, ErrorCode.INVALID_RECORD, "a record is not what its schema describes", errors
-    )
+class _Naming:
+    """Names the invalid records of the partitions of one response, within its bounds.
+
+    Producers take records that are not named for valid ones, and send them again.
+    """
+
+    def __init__(self) -> None:
+        self._records, self._bytes = MOST_NAMED, MOST_SENTENCES
+
+    def refused(self, job: Job) -> RefusedPartition:
+        errors: dict[int, str | None] = {}
+        for number in sorted(job.problems)[: self._records]:
+            sentence = job.problems[number].sentence
+            self._bytes -= len(sentence.encode())
+            errors[number] = sentence if self._bytes >= 0 else None
+        self._records -= len(errors)
+        unnamed = len(job.problems) - len(errors)
+        more = f"; {unnamed:,} more invalid records are not named" if unnamed else ""
+        why = f"a record is not what its schema describes{more}"
+        return RefusedPartition(job.topic, job.partition, ErrorCode.INVALID_RECORD, why, errors)

@@ -1,6 +1,7 @@
 """Validate, against what Confluent's own serializers write and registries answer."""
 
 import json
+import time
 from typing import Any
 from unittest.mock import ANY
 
@@ -11,18 +12,21 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from kproxy.encryption.services import loading
 from kproxy.errors import UsageError
 from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Outcome, Send
+from kproxy.filters.dead_letters import NOT_LED, TOO_OLD, UNREADABLE, WRITES_ITSELF
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.error_codes import ErrorCode, error_code
 from kproxy.protocol.records import Codec, Record, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.registry import Registry
 from kproxy.schemas.settings import RegistryOptions
 from kproxy.schemas.store import Collection, Schema, Schemas, schema_of
+from tests.support.encryption import GivenKeys, GivenService
 from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
 from tests.support.ports import free_ports
 
@@ -304,6 +308,9 @@ def test_copies_of_refused_records_go_to_the_dead_letter_topic(error: int) -> No
         "orders": (ErrorCode.INVALID_RECORD, [1]),
     }
     assert bench.counted()["dead letters", "refused by the broker" if error else "written"] == 1
+    said = f"1 record for the topic orders-dead-letters: {error_code(error).name}: {error_code(error).meaning[:-1]}. What to do: "
+    expected = ("validate: dead letters were refused by the broker", said + error_code(error).then)
+    assert (expected in bench.runtime.warnings) is bool(error)
 
 
 def test_without_a_partition_for_dead_letters_records_are_refused_alone() -> None:
@@ -311,6 +318,18 @@ def test_without_a_partition_for_dead_letters_records_are_refused_alone() -> Non
     metadata(bench, "orders", leader=8)  # another broker's
     assert isinstance(bench.produce(("orders", [b"{}"])), Answer)
     assert bench.counted()["dead letters", "not written"] == 1
+    unreadable = write_batches([RecordBatch([Record(value=b"{}")], codec=Codec.GZIP)])[:-9] + bytes(9)
+    dead = part("ProduceRequest", "PartitionProduceData", index=3, records=unreadable)
+    orders = [part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[dead])]
+    itself = [*orders, part("ProduceRequest", "TopicProduceData", name="orders-dead-letters", partition_data=[dead])]
+    bench.runtime.at += 1
+    metadata(bench, "orders")
+    for version, topics in ((2, orders), (9, itself), (9, orders)):
+        frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=-1, topic_data=topics))
+        settled(bench.chain.on_request(bench.at, frame))
+    said = [reason for event, reason in bench.runtime.warnings if event == "validate: dead letters were not written"]
+    begin = "1 record for the topic orders-dead-letters: "
+    assert said == [begin + why for why in (NOT_LED, TOO_OLD, WRITES_ITSELF, UNREADABLE)]
 
 
 def test_dead_letters_never_make_a_request_so_large_that_valid_records_are_refused(
@@ -371,3 +390,49 @@ def test_all_workers_know_who_leads_a_dead_letter_partition_now() -> None:
             assert isinstance(outcome, Send)
             sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
             assert sent.topic_data[0].partition_data[0].index == (3 if leader == 0 else 1)
+
+
+def test_all_invalid_records_are_named_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer takes the others for valid, and sends them again."""
+    bench = Bench(topics=["orders"])
+    outcome = bench.produce(("orders", [b"{}"] * 3_000))
+    assert isinstance(outcome, Answer)
+    assert response_in(outcome)["orders"][1] == list(range(3_000))
+    monkeypatch.setattr("kproxy.filters.validate.MOST_NAMED", 50)
+    monkeypatch.setattr("kproxy.filters.validate.MOST_SENTENCES", 100)
+    outcome = bench.produce(("orders", [b"{}"] * 60))
+    assert isinstance(outcome, Answer)
+    answer: Any = message("ProduceResponse").decode(9, outcome.frame, 9)
+    (partition,) = answer.responses[0].partition_responses
+    said = [error.batch_index_error_message for error in partition.record_errors]
+    assert said == ["value: it names no schema"] * 4 + [None] * 46
+    assert partition.error_message == "a record is not what its schema describes; 10 more invalid records are not named"
+
+
+def test_dead_letters_fit_into_a_batch_when_they_are_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the broker takes 1,048,588 bytes; on the first request the data key of their topic is not known yet."""
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    GivenService.keys = GivenKeys()
+    bench = Bench(then="dead_letter", topics=["orders"])
+    rule = {"topics": ["orders*"], "key": "kek", "headers": ["*"]}
+    filters = [*bench.chain.filters, load_filter("encrypt", {"keys": {"use": "given"}, "rules": [rule]})]
+    bench.chain = Chain([one for one in filters if one.name in ("validate", "encrypt")], runtime=bench.runtime)
+    metadata(bench, "orders")
+
+    async def sleep(seconds: float) -> None:
+        bench.runtime.at += seconds
+        time.sleep(0.01)  # the key service is asked in a thread
+
+    monkeypatch.setattr(bench.runtime, "sleep", sleep)
+    for _ in range(2):
+        outcome = bench.produce(("orders", [b"x" * 100] * 3_000))
+        assert isinstance(outcome, Send)
+        sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+        (copies,) = sent.topic_data[0].partition_data
+        (batch,) = read_records(copies.records)
+        written = len(batch.records)
+    assert all((record.value or b"").startswith(b"\xc3KPE") for record in batch.records)
+    assert 950_000 < len(copies.records) <= 1_048_588
+    (said,) = (reason for event, reason in bench.runtime.warnings if event == "validate: dead letters were not written")
+    assert "for the topic orders-dead-letters: a request has room for 1,040,000 bytes" in said
+    assert bench.counted()["dead letters", "not written"] > 3_000 - written > 0
