@@ -1,6 +1,7 @@
 """``kproxy report``: what matters in captures, decoded logs and tables, as verdicts; the rows of analyses that --only names."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST_REPEATED = 8  # sources in the commands that a report ends with
 WIDEST = 120
+NARROWEST = 40
+WIDTH = re.compile(r"[1-9][0-9]{0,4}")  # what COLUMNS must be to count
 STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
 BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
 COMMAND = "kproxy report"
@@ -251,7 +254,8 @@ class Shown:
     def look(self) -> tuple[Style, int]:
         """Return the colors, and the width in columns."""
         if not self._on_terminal:
-            return PLAIN, 100
+            columns = os.environ.get("COLUMNS", "")
+            return PLAIN, max(int(columns), NARROWEST) if WIDTH.fullmatch(columns) else 100
         return style_for(sys.stdout, dict(os.environ)), min(shutil.get_terminal_size((100, 24)).columns, WIDEST)
 
     def show_first(self, text: str) -> None:

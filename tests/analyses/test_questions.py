@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
-from kproxy.analyses.report.verdicts import verdict_of
+from kproxy.analyses.report.verdicts import answer, verdict_of
 from kproxy.protocol import ApiKey
 from tests.support.sampled import sampled
 from tests.support.scenes import Rows
@@ -219,6 +219,21 @@ def test_a_group_that_read_everything_has_no_lag_at_the_end(name: str, group: st
 def test_lag_is_unknown_where_no_end_was_seen() -> None:
     rows = everything("12-midstream-start.pcap")["lag"]
     assert {row["lag"] for row in rows if row["seen"] == "no end seen"} == {None}
+
+
+def test_verdicts_say_what_their_numbers_count() -> None:
+    """A workload set a group to offset 7 of 14; the manifest has 2 client ids, and 10 with those of brokers."""
+    words = {}
+    for name in ("05-admin.pcap", "10-kraft-interbroker.pcap"):
+        with Database([CAPTURES / name]) as database:
+            analyses = [library.load()[one] for one in ("map", "inventory", "topics", "lag", "readiness")]
+            words |= {(name[:2], one.id): answer(database, one, {}).verdict for one in analyses}
+    assert words["05", "lag"] == "1 group; farthest behind: adm-g on adm-a-0, by at least 7 records"
+    assert words["05", "map"].startswith("9 topics seen; used or administered by 2 client ids; ")
+    assert words["05", "topics"].startswith("1 topic with records; ")
+    assert words["10", "inventory"].startswith("2 clients and 8 client ids of brokers in all; ")
+    assert words["10", "map"].startswith("3 topics seen; used or administered by 2 client ids and 5 of brokers; ")
+    assert words["10", "readiness"].endswith(", as far as seen: 2 clients and 3 brokers")
 
 
 # explain

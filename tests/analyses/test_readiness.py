@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
+from kproxy.analyses.report.verdicts import verdict_of
 from kproxy.protocol import ApiKey
 from tests.support.sampled import sampled
 from tests.support.scenes import Rows
@@ -53,7 +55,10 @@ def test_old_clients_and_brokers(name: str) -> None:
     ]
     by_id = {row["client_id"]: row for row in rows}
     assert by_id["producer-1"]["breaks_first"].startswith("Produce v")
-    assert "message format 0 or 1" in by_id["producer-1"]["reason"]
+    assert "(message format 0 or 1, which Kafka 4.0 does not take" in by_id["producer-1"]["reason"]
+    whom = "3 of 3 judged (2 clients, 1 broker)" if offers else "2 of 2 judged clients"
+    words = verdict_of(library.load()["readiness"], pa.Table.from_pylist(rows))
+    assert words.startswith(f"{whom} will break with Kafka 4.0; first: producer-1 ")
     assert by_id["1"]["breaks_first"].startswith("LeaderAndIsr")
     assert {row["verdict"] for row in readiness(SHARED / name, "2.0")} == {"fine"}
 
@@ -98,6 +103,7 @@ def test_a_release_that_is_not_known_is_said() -> None:
     rows = readiness(SHARED / "01-java-produce-consume-group.pcap", "7.0")
     assert [(row["asker"], row["client_id"], row["verdict"]) for row in rows] == [("release", "7.0", "may break")]
     assert "0.8.2 to 4." in rows[0]["reason"]
+    assert verdict_of(library.load()["readiness"], pa.Table.from_pylist(rows)) == rows[0]["reason"]
 
 
 @pytest.mark.parametrize(("first", "verdict"), [(0, "will break"), (40, "fine")])
@@ -160,12 +166,12 @@ def test_of_a_connection_without_its_beginning_that_is_not_known(tmp_path: Path)
 
 
 KNOWN = [
-    ("apache-kafka-java", "2.8.1", "fine", "the library goes to v9"),  # releases.txt: Produce v9 came with 2.8
-    ("apache-kafka-java", "7.6.0-ccs", "fine", "the library goes to v9"),  # Confluent's 7.6 is Kafka 3.6
+    ("apache-kafka-java", "2.8.1", "fine", "the library speaks up to v9"),  # releases.txt: Produce v9 came with 2.8
+    ("apache-kafka-java", "7.6.0-ccs", "fine", "the library speaks up to v9"),  # Confluent's 7.6 is Kafka 3.6
     ("apache-kafka-java", "9.9.9", "fine", "is newer than what kproxy knows"),
-    ("librdkafka", "2.3.0", "fine", "the library goes to v7"),
-    ("confluent-kafka-go", "1.9.2-rdkafka-1.9.2", "fine", "the library goes to v7"),
-    ("kafka-node", "5.0.0", "will break", "the library goes to v2"),
+    ("librdkafka", "2.3.0", "fine", "the library speaks up to v7"),
+    ("confluent-kafka-go", "1.9.2-rdkafka-1.9.2", "fine", "the library speaks up to v7"),
+    ("kafka-node", "5.0.0", "will break", "the library speaks up to v2"),
     ("something-else", "1.0.0", "may break", "what the library can is not known"),
 ]
 

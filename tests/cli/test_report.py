@@ -66,6 +66,16 @@ def test_the_summary_is_short_and_has_the_numbers_of_the_manifest(report: Report
     assert "kproxy report --only " in out
 
 
+def test_the_environment_says_how_wide_it_is(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    def longest() -> int:
+        return max(len(line) for line in report("--only", "inventory", ORDERS)[1].splitlines())
+
+    assert 70 < longest() <= 80  # as the fixture kproxy says
+    for columns, least, most in (("150", 101, 150), ("wide", 90, 100)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert least <= longest() <= most
+
+
 def test_only_shows_the_rows(report: Report, folder: Path) -> None:
     code, out, _ = report("--analyses", folder, "--only", "mine", "--param", "most=1", ORDERS)
     assert code == 4

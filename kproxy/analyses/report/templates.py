@@ -4,6 +4,7 @@
     {rows}                how many rows there are
     {count column}        how many different values; NULL is none
     {sum column}          also max, min; NULL is passed over
+    {most column}         Most; One of 3 with most, if two more rows have as much; First, if another row has more
     {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
@@ -26,7 +27,8 @@ from kproxy.output.times import render_size
 
 Row: TypeAlias = Mapping[str, Any]
 FIELD = re.compile(
-    r"(?:(?P<function>counts?|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
+    r"(?:(?P<function>counts?|sum|max|min|most) +)?(?P<column>[a-z_][a-z0-9_]*)"
+    r"(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
 )
 MARKS = re.compile(r"([\[\]|])")
 PLURAL = re.compile(r"[^/]+/[^/]+")
@@ -142,17 +144,34 @@ def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
         raise TemplateError(f"the rows have no column {column!r}")
     if column == "client_id":
         rows = [{column: row[column] or NO_CLIENT_ID} for row in rows]
-    if function is None:
-        return rows[0][column] if rows else None
-    values = [row[column] for row in rows if row[column] is not None]
-    if function == "counts":
-        counted = sorted(Counter(map(str, values)).items(), key=lambda each: (-each[1], each[0]))
-        return ", ".join(f"{count:,} {value}" for value, count in counted)
-    if function == "count":
-        return len({str(value) for value in values})
-    if function == "sum":
-        return sum(values)
-    return (max if function == "max" else min)(values, default=None)
+    first = rows[0][column] if rows else None
+    return (
+        first
+        if function is None
+        else _of_all(function, first, [row[column] for row in rows if row[column] is not None])
+    )
+
+
+def _of_all(function: str, first: Any, values: Sequence[Any]) -> Any:
+    match function:
+        case "counts":
+            counted = sorted(Counter(map(str, values)).items(), key=lambda each: (-each[1], each[0]))
+            return ", ".join(f"{count:,} {value}" for value, count in counted)
+        case "count":
+            return len({str(value) for value in values})
+        case "sum":
+            return sum(values)
+        case "most":
+            return _most(first, values)
+        case _:
+            return (max if function == "max" else min)(values, default=None)
+
+
+def _most(first: Any, values: Sequence[Any]) -> str:
+    if first is None or first < max(values):
+        return "First"
+    equal = values.count(first)
+    return "Most" if equal == 1 else f"One of {equal:,} with most"
 
 
 def _text(value: Any) -> str:
@@ -203,5 +222,7 @@ def _split(template: str) -> list[tuple[str, str | None, str | None, str | None]
 def _parse(field: str) -> re.Match[str]:
     match = FIELD.fullmatch(field.strip())
     if match is None:
-        raise TemplateError(f"{{{field[:60]}}} is not a column, rows, or count, counts, sum, max, min of a column")
+        raise TemplateError(
+            f"{{{field[:60]}}} is not a column, rows, or count, counts, sum, max, min, most of a column"
+        )
     return match

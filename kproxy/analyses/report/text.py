@@ -53,7 +53,8 @@ def summary_lines(
     if hidden:
         yield f"{counted(hidden, 'more verdict')}: {command} --all {ask}"
     first = shown[0].analysis.id
-    for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "-o report.html")):
+    more = "More" if shown[0].severity == "info" else "Evidence"
+    for wish, option in ((more, f"--only {first}"), ("A page for a ticket", "-o report.html")):
         yield style.paint(style.dim, f"{wish}: {command} {option} {ask}")  # not wrapped: people copy it
 
 
@@ -106,7 +107,7 @@ def answer_lines(
         yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, named=named, long=long)
     basis = header.basis.in_words() if header.basis else ""
     notes = [
-        ("Do", header.action),
+        ("Do", header.action if answer.fires else ""),
         ("Rests on", basis),
         ("See", header.reference),
         ("Parameters", _parameters(answer)),

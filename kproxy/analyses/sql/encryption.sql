@@ -5,7 +5,7 @@ severity: info
 meaning: >-
   A row for each key, and version of it, that values of a topic were encrypted by (the filter encrypt), and one for its plain values. The
   envelope of a value says which key wraps its data key; no key is needed to read it. Only topics with an encrypted value are listed.
-  The version is known of key sets and of Vault. Needs --records, and a capture between kproxy and the brokers: clients of kproxy send
+  The version is known of key sets and of Vault. It needs the contents of records (--records, or --only encryption), and a capture between kproxy and the brokers: clients of kproxy send
   and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
 columns:
   topic: ""

@@ -22,7 +22,7 @@ action: If lag grows, add consumers (up to the number of partitions) or look at 
 parameters:
   bucket_ms: {default: 0, meaning: "One row is kept for each period of this length, the last; 0: a second, or longer for at most about 20,000 rows."}
 sampled: Later commits, and later ends of partitions, may be among the exchanges that are missing.
-verdict: "{count group_id:group/groups}; [{lag:record/records} behind at most as seen here: {group_id} on {topic}-{partition}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
+verdict: "{count group_id:group/groups}; [{lag:?}farthest behind: {group_id} on {topic}-{partition}, by at least {lag:record/records}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""
 order: 20
 */

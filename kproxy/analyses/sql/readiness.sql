@@ -27,7 +27,7 @@ reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:
   target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
 sampled: Requests that the release refuses may be among the exchanges that are missing.
-verdict: "[{rows where verdict=will break} of {rows where is_judged=true:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows where is_judged=true:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows where is_judged=true} clients and brokers are fine with Kafka {target}, as far as seen]]"
+verdict: "[{rows where asker=release:?}{reason:200}|[{rows where verdict=will break} of [{rows where asker=broker:?}{rows where is_judged=true} judged ({rows where asker=client:client/clients}, {rows where asker=broker:broker/brokers})|{rows where is_judged=true:judged client/judged clients}] will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of [{rows where asker=broker:?}{rows where is_judged=true} judged ({rows where asker=client:client/clients}, {rows where asker=broker:broker/brokers})|{rows where is_judged=true:judged client/judged clients}] may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|fine with Kafka {target}, as far as seen: {rows where asker=client:client/clients}[ and {rows where asker=broker:broker/brokers}]]]]"
 order: 38
 gate: critical
 */
@@ -118,7 +118,7 @@ who AS (
         WHEN 'may step down' THEN 
           ': Kafka ' || target || ' answers up to v' || CAST(target_highest AS VARCHAR) || '; the client has to step down'
         WHEN 'library too old' THEN 
-          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the library goes to v' || CAST(able AS VARCHAR)
+          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the library speaks up to v' || CAST(able AS VARCHAR)
         WHEN 'own limit' THEN 
           ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the broker here offered up to v' ||
           CAST(bound_offered AS VARCHAR) || ', and the client asked for no more in ' || CAST(bound_requests AS VARCHAR) ||
@@ -132,12 +132,12 @@ who AS (
           ', and what the library can is not known'
         WHEN 'library goes higher' THEN 
           ': held down by the broker here; the library ' ||
-          CASE WHEN able = 32767 THEN 'is newer than what kproxy knows' ELSE 'goes to v' || CAST(able AS VARCHAR) END
+          CASE WHEN able = 32767 THEN 'is newer than what kproxy knows' ELSE 'speaks up to v' || CAST(able AS VARCHAR) END
         ELSE ' is answered'
       END ||
       CASE
-        WHEN api_key = 0 AND version < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which it does not take: KIP-724)'
-        WHEN api_key = 1 AND version < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which it does not send: KIP-724)'
+        WHEN api_key = 0 AND version < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which Kafka ' || target || ' does not take: KIP-724)'
+        WHEN api_key = 1 AND version < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which Kafka ' || target || ' does not send: KIP-724)'
         ELSE ''
       END
      AS words

@@ -4,7 +4,7 @@ title: Which schemas records are written and read with, and by whom
 severity: info
 meaning: >-
   Each schema that keys and values of a topic name, with who wrote and who read it, from when to when. Schemas of a topic that are used at
-  the same time are mixed; one that begins where another ends is a change. Needs --records; names of schemas need --registry or --schemas,
+  the same time are mixed; one that begins where another ends is a change. It needs the contents of records (--records, or --only schemas); names of schemas need --registry or --schemas,
   or the registry's own topic in the capture.
 columns:
   topic: ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from kproxy.analyses.analysis import Analysis, Basis, Header, is_number
 from kproxy.analyses.report.pages import escaped, json_page, markdown_page, plain
@@ -48,6 +49,13 @@ def test_the_summary_begins_with_what_was_read() -> None:
         "Evidence: kproxy report --only an_id trace.pcap",
         "A page for a ticket: kproxy report -o report.html trace.pcap",
     ]
+
+
+def test_what_does_no_harm_has_no_evidence_and_what_was_not_found_no_advice() -> None:
+    harmless = replace(made_answer("x"), severity="info")
+    assert list(summary_lines(made(harmless), "t"))[-2] == "More: kproxy report --only an_id t"
+    assert "Do: Do it." in answer_lines(harmless)
+    assert "Do: Do it." not in answer_lines(replace(harmless, rows=harmless.rows.slice(0, 0)))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -77,6 +77,10 @@ def test_the_summary_counts_what_the_manifest_counts(name: str) -> None:
         ("{client_id} to {topic}", "a to orders"),
         ("{rows} rows, {rows:client/clients}", "3 rows, 3 clients"),
         ("{count client_id:client/clients}, {count topic:topic/topics}", "2 clients, 1 topic"),
+        (
+            "{most records}, {most bytes where breaks=false}, {most share}, {most ms where breaks=x}",
+            "Most, One of 2 with most, First, First",
+        ),
         ("{counts client_id}; {counts breaks}", "2 a, 1 b; 2 False, 1 True"),
         ("{sum records:,} {max records} {min records}", "1,234 1,200 34"),
         ("{rows where breaks=true:client breaks/clients break} of {rows}", "1 client breaks of 3"),

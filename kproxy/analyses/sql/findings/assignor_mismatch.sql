@@ -20,7 +20,7 @@ action: Give all members of the group at least one assignor in common; change as
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client are not listed."}
-verdict: "{rows:client/clients} refused by a group for want of a common assignor. Most: {client_id} at {client_address} offers {offered} to {group_id}, which uses {in_use}; {errors:time/times}. Give all members one assignor in common."
+verdict: "{rows:client/clients} refused by a group for want of a common assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}, which uses {in_use}; {errors:time/times}. Give all members one assignor in common."
 order: 21
 only_if: FROM group_events WHERE error_code = 23
 frame:

@@ -18,7 +18,7 @@ action: Raise auto.commit.interval.ms, or commit in the application by time and 
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
 parameters:
   min_commits_per_minute: {default: 300, meaning: "Fewer OffsetCommit requests on one connection, in its busiest minute, are not listed."}
-verdict: "{rows:group member commits/group members commit} many times a second. Most: {client_id} in group {group_id}, {commits_in_busiest_minute:,} commits in one minute; {repeated_percent:d} % of the offsets were committed already. Commit every few seconds."
+verdict: "{rows:group member commits/group members commit} many times a second. {most commits_in_busiest_minute}: {client_id} in group {group_id}, {commits_in_busiest_minute:,} commits in one minute; {repeated_percent:d} % of the offsets were committed already. Commit every few seconds."
 order: 41
 only_if: FROM exchanges WHERE api_key = 8 HAVING count(*) >= $min_commits_per_minute
 frame:

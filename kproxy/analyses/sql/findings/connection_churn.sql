@@ -19,7 +19,7 @@ reference: https://kafka.apache.org/documentation/#producerapi
 parameters:
   min_connections_per_minute: {default: 30, meaning: "Fewer short connections of a client to a broker, in its busiest minute, are not listed."}
   max_seconds: {default: 10, meaning: "Longest life of a connection that counts as short."}
-verdict: "{rows:client connects/clients connect} anew for each piece of work. Most: {client_id} at {client_address}, {connections_in_busiest_minute:,} short connections to {broker} in one minute. Keep one client for the life of the process."
+verdict: "{rows:client connects/clients connect} anew for each piece of work. {most connections_in_busiest_minute}: {client_id} at {client_address}, {connections_in_busiest_minute:,} short connections to {broker} in one minute. Keep one client for the life of the process."
 order: 43
 only_if: FROM connections HAVING count(*) >= $min_connections_per_minute
 frame:

@@ -23,7 +23,7 @@ parameters:
   min_seconds: {default: 10, meaning: "Groups that recovered within this time are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Answers without an error in between may be among the exchanges that are missing.
-verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. Most: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
+verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. {most errors}: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
 order: 14
 only_if: FROM errors WHERE error_code IN (14, 15, 16) HAVING count(*) >= $min_errors
 frame:

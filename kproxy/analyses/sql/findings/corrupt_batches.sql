@@ -28,7 +28,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#messageformat
 parameters:
   min_batches: {default: 1, meaning: "Fewer such batches in a partition are not listed."}
-verdict: "{rows:partition/partitions} with damaged record batches. Most: {topic}-{partition}, {batches:,} {direction} by {client_id} at {client_address} via {broker}: {reason}[{rows where severity=critical:?}|; it came through another time]. If produced, check that client's host; if fetched, that broker's disk."
+verdict: "{rows:partition/partitions} with damaged record batches. {most batches}: {topic}-{partition}, {batches:,} {direction} by {client_id} at {client_address} via {broker}: {reason}[{rows where severity=critical:?}|; it came through another time]. If produced, check that client's host; if fetched, that broker's disk."
 order: 10
 only_if: FROM record_batches WHERE crc_valid = false OR error_code = 2
 frame:

@@ -23,7 +23,7 @@ action: Update these clients before the brokers; see the analysis readiness for 
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
 parameters:
   release: {default: "4.0", meaning: "The Kafka release that the brokers would have."}
-verdict: "{count client_id:client/clients} that Kafka {release} will refuse. Most: {client_id} at {client_address} uses {api_name} v{lowest_version}, Kafka {release} accepts {taken}. Update it before the brokers."
+verdict: "{count client_id:client/clients} that Kafka {release} will refuse. {most requests}: {client_id} at {client_address} uses {api_name} v{lowest_version}, Kafka {release} accepts {taken}. Update it before the brokers."
 order: 45
 frame:
   group_by: [client_id, client_address, api_key, api_name, min_version]

@@ -21,7 +21,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wai
 parameters:
   min_empty_per_minute: {default: 600, meaning: "Fewer empty fetches on one connection, in its busiest minute, are not listed."}
   min_empty_percent: {default: 90, most: 100, meaning: "Clients with a smaller share of empty fetches are not listed."}
-verdict: "{rows:consumer fetches/consumers fetch} without waiting. Most: {client_id} at {client_address}, {empty_in_busiest_minute:,} empty answers in one minute, with fetch.max.wait.ms={max_wait_ms:d}. Set fetch.max.wait.ms=500."
+verdict: "{rows:consumer fetches/consumers fetch} without waiting. {most empty_in_busiest_minute}: {client_id} at {client_address}, {empty_in_busiest_minute:,} empty answers in one minute, with fetch.max.wait.ms={max_wait_ms:d}. Set fetch.max.wait.ms=500."
 order: 44
 only_if: FROM exchanges WHERE api_key = 1 HAVING count(*) >= $min_empty_per_minute
 frame:

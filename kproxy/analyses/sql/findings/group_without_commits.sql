@@ -21,7 +21,7 @@ parameters:
   pause_seconds: {default: 600, meaning: "After so long without a fetch, the next one begins another episode, with a row of its own."}
   min_records: {default: 1000, meaning: "Groups whose members fetched fewer records are not listed."}
 sampled: A commit of the group may be among the exchanges that are missing.
-verdict: "{count group_id:group/groups} without a commit. Most: {client_id} at {client_address} fetched {records:,} records for {group_id} in {seconds:,} s. A restart begins anew: turn auto commit on, or commit in the application."
+verdict: "{count group_id:group/groups} without a commit. {most records}: {client_id} at {client_address} fetched {records:,} records for {group_id} in {seconds:,} s. A restart begins anew: turn auto commit on, or commit in the application."
 order: 27
 only_if: >-
   FROM exchanges WHERE api_key = 1 AND EXISTS (SELECT 1 FROM group_events WHERE event IN ('join', 'sync', 'heartbeat'))

@@ -4,8 +4,8 @@ title: Keys that a large share of a topic's records have
 severity: notice
 meaning: >
   All records of a key go to one partition, and one consumer handles them. A key with a large share of the records limits the whole
-  topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. Without the table records (decode with
-  --records) this finds nothing.
+  topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. It needs the contents of
+  records (--records, or --only hot_keys).
 basis:
   rests_on: the keys of captured records
   certainty: measured
@@ -27,7 +27,7 @@ parameters:
   min_records: {default: 1000, meaning: "Topics with fewer records that have a key are not listed."}
   min_keys: {default: 10, meaning: "Topics with fewer different keys are not listed: each of few has a large share."}
   min_percent: {default: 25, most: 100, meaning: "Share of the topic's records from which a key is hot."}
-verdict: "{rows:key has/keys have} a large share of a topic's records. Most: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
+verdict: "{rows:key has/keys have} a large share of a topic's records. {most records}: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
 order: 42
 frame:
   derived:

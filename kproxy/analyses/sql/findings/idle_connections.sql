@@ -19,7 +19,7 @@ parameters:
   min_connections: {default: 50, meaning: "Fewer such connections of a client to a broker are not listed."}
   min_idle_seconds: {default: 30, meaning: "Time without a request until the end from which a connection is idle."}
 sampled: Requests of these connections may be among the exchanges that are missing.
-verdict: "{rows:client leaves/clients leave} connections open. Most: {client_id} at {client_address} to {broker}, {connections:,} idle for up to {longest_idle_seconds:,} s. Close clients that are no longer used."
+verdict: "{rows:client leaves/clients leave} connections open. {most connections}: {client_id} at {client_address} to {broker}, {connections:,} idle for up to {longest_idle_seconds:,} s. Close clients that are no longer used."
 order: 49
 only_if: FROM connections HAVING count(*) >= $min_connections
 frame:

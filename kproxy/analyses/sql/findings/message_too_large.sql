@@ -22,7 +22,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
 parameters:
   min_errors: {default: 1, meaning: "Fewer refusals of a client for a topic are not listed."}
-verdict: "{count client_id:producer has/producers have} batches refused as too large. Most: {client_id} at {client_address} to {topic}, {errors:time/times}, of up to {largest_bytes:bytes}; [{rows where severity=critical:?}{sum lost:record/records} never acknowledged: send smaller ones or raise max.message.bytes|[{rows where severity=notice:?}whether they were split and acknowledged was not seen|all records were acknowledged in smaller batches]]."
+verdict: "{count client_id:producer has/producers have} batches refused as too large. {most errors}: {client_id} at {client_address} to {topic}, {errors:time/times}, of up to {largest_bytes:bytes}; [{rows where severity=critical:?}{sum lost:record/records} never acknowledged: send smaller ones or raise max.message.bytes|[{rows where severity=notice:?}whether they were split and acknowledged was not seen|all records were acknowledged in smaller batches]]."
 order: 11
 only_if: FROM record_batches WHERE error_code IN (10, 18)
 frame:

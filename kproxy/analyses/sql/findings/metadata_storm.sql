@@ -20,7 +20,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.age.ms
 parameters:
   min_requests_per_minute: {default: 120, meaning: "Fewer Metadata requests of one client, in its busiest minute, are not listed."}
-verdict: "{rows:client keeps/clients keep} asking for metadata. Most: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that the topics it names exist."
+verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that the topics it names exist."
 order: 42
 only_if: FROM exchanges WHERE api_key = 3 HAVING count(*) >= $min_requests_per_minute
 frame:

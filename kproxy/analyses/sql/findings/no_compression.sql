@@ -20,7 +20,7 @@ reference: https://kafka.apache.org/documentation/#producerconfigs_compression.t
 parameters:
   min_bytes: {default: 5000000, meaning: "Bytes sent without compression below which a client and topic are not listed."}
   min_batch_bytes: {default: 1000, most: 2147483647, meaning: "Bytes per batch, on average, below which compression would gain little."}
-verdict: "{count client_id:producer sends/producers send} much without compression. Most: {client_id} to {topic}, {bytes:bytes}. Set compression.type=zstd or lz4, unless the values are compressed or encrypted already."
+verdict: "{count client_id:producer sends/producers send} much without compression. {most bytes}: {client_id} to {topic}, {bytes:bytes}. Set compression.type=zstd or lz4, unless the values are compressed or encrypted already."
 order: 50
 only_if: FROM record_batches WHERE direction = 'produce' AND codec = 'none' HAVING sum(size) >= $min_bytes
 frame:

@@ -24,7 +24,7 @@ reference: https://kafka.apache.org/documentation/#topicconfigs_min.insync.repli
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a partition are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
-verdict: "{rows:producer to a partition is/producers to partitions are} refused because too few replicas are in sync. Most: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s; {lost:record/records} never acknowledged. If it lasts, bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
+verdict: "{rows:producer to a partition is/producers to partitions are} refused because too few replicas are in sync. {most errors}: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s; {lost:record/records} never acknowledged. If it lasts, bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
 order: 10
 only_if: FROM record_batches WHERE error_code IN (19, 20)
 frame:

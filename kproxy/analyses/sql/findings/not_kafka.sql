@@ -17,7 +17,7 @@ action: Correct the port of that client; let health checks open a connection and
 reference: https://kafka.apache.org/documentation/#brokerconfigs_listeners
 parameters:
   min_connections: {default: 3, meaning: "Fewer such connections from an address to a broker are not listed."}
-verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. Most: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its port."
+verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. {most connections}: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its port."
 order: 44
 only_if: FROM connections WHERE not_kafka <> 'tls' HAVING count(*) >= $min_connections
 frame:

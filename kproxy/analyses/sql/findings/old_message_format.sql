@@ -18,7 +18,7 @@ action: Update the client; with librdkafka, do not set broker.version.fallback o
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-724%3A+Drop+support+for+message+formats+v0+and+v1
 parameters:
   min_batches: {default: 1, meaning: "Fewer such messages of a client to a topic are not listed."}
-verdict: "{count client_id:producer writes/producers write} an old message format. Most: {client_id} at {client_address} to {topic}, {records:record/records} in format {magic}. Kafka 4 refuses it: update the client."
+verdict: "{count client_id:producer writes/producers write} an old message format. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} in format {magic}. Kafka 4 refuses it: update the client."
 order: 46
 only_if: FROM record_batches WHERE direction = 'produce' AND magic < 2
 frame:

@@ -15,7 +15,7 @@ action: Update the client's TLS library and set ssl.enabled.protocols=TLSv1.2,TL
 reference: https://kafka.apache.org/documentation/#brokerconfigs_ssl.enabled.protocols
 parameters:
   min_connections: {default: 1, meaning: "Fewer such connections of a client to a broker are not listed."}
-verdict: "{rows:client uses/clients use} an unsafe version of TLS. Most: {client_id} at {client_address} to {broker}, {tls_version}, {connections:connection/connections}. Update it to TLS 1.2 or 1.3."
+verdict: "{rows:client uses/clients use} an unsafe version of TLS. {most connections}: {client_id} at {client_address} to {broker}, {tls_version}, {connections:connection/connections}. Update it to TLS 1.2 or 1.3."
 order: 47
 only_if: FROM connections WHERE tls_version IN ('SSL 2.0', 'SSL 3.0', 'TLS 1.0', 'TLS 1.1')
 frame:

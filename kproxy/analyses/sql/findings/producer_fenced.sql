@@ -23,7 +23,7 @@ parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a transactional.id are not listed."}
   min_for_warning: {default: 5, meaning: "From so many answers on it is a warning; fewer are what one restart makes."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
-verdict: "{rows:producer/producers} fenced. Most: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}. Once after a restart is normal; if it repeats, two instances share the id, or transactions time out."
+verdict: "{rows:producer/producers} fenced. {most errors}: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}. Once after a restart is normal; if it repeats, two instances share the id, or transactions time out."
 order: 31
 only_if: FROM errors WHERE error_code IN (47, 90)
 frame:

@@ -30,7 +30,7 @@ parameters:
   min_stay_seconds: {default: 30, meaning: "A member that leaves for good after a shorter time is not one by which the group is scaled."}
   period_seconds: {default: 300, meaning: "The period; a storm ends where no such period goes on."}
 sampled: New members, whose joining is no rebalance that hurts, may have joined in exchanges that are missing.
-verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. First cause: {first_cause}, {client_id} at {client_address}. See each: kproxy report --only rebalances."
+verdict: "{rows:group rebalances/groups rebalance} again and again. {most generations}: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. First cause: {first_cause}, {client_id} at {client_address}. See each: kproxy report --only rebalances."
 order: 14
 only_if: FROM group_events WHERE event IN ('join', 'heartbeat') HAVING count(*) >= $min_rebalances
 frame:

@@ -36,7 +36,7 @@ parameters:
   min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
-verdict: "{rows:client connects/clients connect} without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:connection/connections}, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
+verdict: "{rows:client connects/clients connect} without getting to work. {most connections}: {client_id} at {client_address} to {broker}, {connections:connection/connections}, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
 order: 20
 only_if: >-
   FROM connections AS c

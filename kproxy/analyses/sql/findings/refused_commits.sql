@@ -20,7 +20,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
   min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
-verdict: "{rows:member/members} with commits refused. Most: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
+verdict: "{rows:member/members} with commits refused. {most commits}: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
 order: 23
 only_if: FROM group_events WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
 frame:

@@ -20,14 +20,14 @@ columns:
   percent: records as percent of topic_records
   times_others: records as a multiple of the other partitions' average
   cluster: ""
-action: Look at the keys (see hot_keys, which needs --records) and at custom partitioners; a key that is the same for most records belongs elsewhere.
+action: Look at the keys (kproxy report --only hot_keys) and at custom partitioners; a key that is the same for most records belongs elsewhere.
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
 parameters:
   min_records: {default: 10000, meaning: "Topics with fewer records produced are not listed: chance skews small numbers."}
   min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, for the same reason."}
   times_others: {default: 4, most: 1000000, meaning: "How many times the average of the other partitions seen a partition has to have."}
 sampled: What the other partitions got may be among the exchanges that are missing.
-verdict: "{rows:partition gets/partitions get} far more than the others of the topic. Most: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
+verdict: "{rows:partition gets/partitions get} far more than the others of the topic. {most records}: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41
 only_if: FROM record_batches WHERE direction = 'produce' HAVING sum(count) >= $min_records
 frame:

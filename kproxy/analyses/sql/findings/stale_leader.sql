@@ -27,7 +27,7 @@ parameters:
   min_seconds: {default: 5, meaning: "Clients that followed within this time are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Metadata requests and fetches elsewhere in between may be among the exchanges that are missing.
-verdict: "{rows:client of a partition does/clients of partitions do} not follow its new leader. Most: {client_id} at {client_address} asks {broker} for {topic}-{partition}, {errors:time/times} in {seconds:,} s. Restart that client; then check advertised.listeners and update it."
+verdict: "{rows:client of a partition does/clients of partitions do} not follow its new leader. {most errors}: {client_id} at {client_address} asks {broker} for {topic}-{partition}, {errors:time/times} in {seconds:,} s. Restart that client; then check advertised.listeners and update it."
 order: 18
 only_if: FROM errors WHERE api_key IN (0, 1, 2) AND error_code IN (6, 74) HAVING count(*) >= $min_errors
 frame:

@@ -29,7 +29,7 @@ parameters:
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
   min_percent: {default: 30, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
-verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. Most: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
+verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 only_if: FROM exchanges WHERE api_key = 1 HAVING count(*) >= $min_fetches
 frame:

@@ -20,7 +20,7 @@ reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:
   min_throttled: {default: 1, meaning: "Fewer throttled answers to a client for one API are not listed."}
   min_total_ms: {default: 1000, meaning: "Less waiting than this in all is not listed."}
-verdict: "{count client_id:client is/clients are} slowed down by quota. Most: {client_id} at {client_address}, told to wait {throttled_ms:ms} altogether, in {throttled:,} of {exchanges:,} answers to {api_name}. Raise its quota or lower its traffic."
+verdict: "{count client_id:client is/clients are} slowed down by quota. {most throttled_ms}: {client_id} at {client_address}, told to wait {throttled_ms:ms} altogether, in {throttled:,} of {exchanges:,} answers to {api_name}. Raise its quota or lower its traffic."
 order: 30
 only_if: FROM exchanges WHERE throttle_time_ms > 0 HAVING count(*) >= $min_throttled
 frame:

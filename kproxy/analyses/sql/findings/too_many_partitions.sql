@@ -18,7 +18,7 @@ action: Add consumers to the group, or merge topics; raise fetch.max.bytes and m
 reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.bytes
 parameters:
   min_partitions: {default: 1000, meaning: "Partitions in one Fetch request from which it is listed."}
-verdict: "{rows:consumer fetches/consumers fetch} from very many partitions at once. Most: {client_id} at {client_address}, {partitions:,} in one request to {broker}. Add consumers to its group."
+verdict: "{rows:consumer fetches/consumers fetch} from very many partitions at once. {most partitions}: {client_id} at {client_address}, {partitions:,} in one request to {broker}. Add consumers to its group."
 order: 48
 only_if: FROM exchanges WHERE api_key = 1 AND partitions >= $min_partitions
 frame:

@@ -24,7 +24,7 @@ reference: https://kafka.apache.org/documentation/#producerconfigs_request.timeo
 parameters:
   min_requests: {default: 5, meaning: "Fewer such requests of a client to a broker are not listed."}
   min_alive_ms: {default: 1000, meaning: "How long the client has to go on, on connections that it had already, if it ended this one."}
-verdict: "{rows:client/clients} left without answers. Most: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
+verdict: "{rows:client/clients} left without answers. {most requests}: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
 order: 19
 only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_requests
 frame:

@@ -22,7 +22,7 @@ parameters:
   min_seconds: {default: 3, meaning: "A client that stopped within this time is not listed."}
   max_seconds: {default: 30, meaning: "Metadata answers are left out that came at most so long before the topic was there for the same client: programs often start before their topics are created."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
-verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. Most: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
+verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. {most errors}: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
 order: 21
 only_if: FROM errors WHERE error_code IN (3, 100) HAVING count(*) >= $min_errors
 frame:
