@@ -180,6 +180,11 @@ export class FilterLine {
     this.offer([]);
   }
 
+  /** Close the list, unless the input has the focus again. */
+  left() {
+    if (document.activeElement !== this.input) this.close();
+  }
+
   pressed(event) {
     const open = this.choices.length > 0;
     if ((event.ctrlKey || event.metaKey) && this.undone(event)) return;
@@ -212,7 +217,7 @@ export class FilterLine {
           aria-activedescendant=${open && this.chosen >= 0 ? `choice-${this.chosen}` : ""} aria-invalid=${String(wrong)}
           aria-describedby="filter-said" placeholder=${this.kind.placeholder}
           @input=${() => this.typed()} @keydown=${(event) => this.pressed(event)}
-          @blur=${() => setTimeout(() => this.close(), 150)} />
+          @blur=${() => setTimeout(() => this.left(), 150)} />
         <ul class="choices" id="choices" role="listbox" aria-label="What may stand here" ?hidden=${!open}>
           ${this.choices.map(
             (choice, at) => html`<li role="option" id="choice-${at}" aria-selected=${String(at === this.chosen)}

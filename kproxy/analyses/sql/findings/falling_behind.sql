@@ -108,7 +108,7 @@ WITH reads AS (
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought, or it took far longer than it may wait for records
     SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us,
         max(software) AS software, max(records) > 0 AND (
-            sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * max(max_wait_ms) + 1000000) AS is_part
+            sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * CAST(max(max_wait_ms) AS BIGINT) + 1000000) AS is_part
     FROM reads
     GROUP BY client_id, client_address, cluster, connection_id, exchange
 ), times AS (
