@@ -15,7 +15,7 @@ from typing import Any
 JOURNAL_TOPIC = "kafkasql-journal"  # apicurio.kafkasql.topic
 ADDING = re.compile(r"CreateArtifact(Version)?\d+Message")
 BRINGING_IDS = re.compile(r"(Import|Restore|Upgrade|UpdateArtifactVersionContent)\w*")
-MOST_CONTENTS = 10_000
+MOST_CONTENTS = 10_000  # and as many artifacts
 
 
 class Journal:
@@ -52,7 +52,7 @@ class Journal:
         fields = json.loads(value)
         self._is_lost |= any(fields.get(name) for name in ("dryRun", "versionIsDraft", "draft"))
         content = fields.get("content")
-        if self._is_lost or content is None or len(self._ids) >= MOST_CONTENTS:
+        if self._is_lost or content is None or max(len(self._ids), len(self._versions)) >= MOST_CONTENTS:
             return None
         self._taken += 1
         references = [

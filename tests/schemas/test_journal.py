@@ -69,6 +69,16 @@ def test_ids_are_counted_from_the_first_record_on(viewers_of: str) -> None:
     assert not learnt([row("ImportContent7Message", contentId=9), *JOURNAL], viewers_of)
 
 
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether contents or artifacts are many: after so many nothing more gets an id."""
+    monkeypatch.setattr("kproxy.schemas.journal.MOST_CONTENTS", 3)
+    for name in ("Money", "Money%d"):
+        records = [artifact(f"a{each}", MONEY.replace("Money", name.replace("%d", str(each)))) for each in range(9)]
+        seen = learnt(records, "json").values()
+        names = {subject for schema in seen for subject in schema.subjects or (schema.subject,)}
+        assert names == {"a0", "a1", "a2"}
+
+
 @pytest.mark.slow
 def test_the_ids_are_those_of_the_registry(three: Cluster, tmp_path: Path) -> None:
     words = ["-Dapicurio.storage.kind=kafkasql", f"-Dapicurio.kafkasql.bootstrap.servers={three.open}"]
