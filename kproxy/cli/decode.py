@@ -162,8 +162,8 @@ def decode(
     options = OutputOptions(
         output_format, output, names, live=live, clock=Clock(local=not utc), schemas=schemas, **others
     )
-    _check_options(options, selects_records=where is not None and _selects_records(where))
     run = Run(RunOptions(where=where, keylog=keylog, records=options.records, schemas=schemas))
+    _check_options(options, selects_records=run.condition is not None and "record" in run.condition.names)
     inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)
     options = replace(options, inputs=[*paths, *(path for files in inputs.files for path in files.paths)])
     open_output = OUTPUTS[output_format](options)
@@ -184,12 +184,6 @@ def decode(
     for sentence in [*inputs.notes, *faults, *damages]:
         print(f"kproxy: {sentence}", file=sys.stderr)
     return INTERRUPTED if run.interrupted and not follow else DAMAGED if damages else DONE
-
-
-def _selects_records(where: str) -> bool:
-    from kproxy.output.where import Where  # noqa: PLC0415 - imports CEL
-
-    return "record" in Where(where).names
 
 
 def _check_options(options: OutputOptions, *, selects_records: bool) -> None:

@@ -11,6 +11,7 @@ from kproxy.cli import decode
 from kproxy.cli.decode import GrowingFile
 from kproxy.cli.formats import OUTPUTS, Format, OutputOptions
 from kproxy.cli.options import condition_of
+from kproxy.output.where import Where
 from tests.cli.conftest import Kproxy
 from tests.support.corpus import CAPTURES
 from tests.support.secrets_block import without_secrets
@@ -64,6 +65,14 @@ def test_records_are_shown_on_demand(kproxy: Kproxy) -> None:
     assert (code, len(shown)) == (0, 200)
     assert "trace-id" in kproxy("decode", "-v", "--records", FIRST)[1]
     assert "trace-id" not in kproxy("decode", "-v", FIRST)[1]
+
+
+def test_a_condition_is_compiled_once(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_one = Where.__init__
+    monkeypatch.setattr(Where, "__init__", lambda self, text: (compiled.append(text), compile_one(self, text))[1])
+    assert kproxy("decode", "--where", "apiKey == 0", FIRST)[0] == 0
+    assert compiled == ["apiKey == 0"]
 
 
 def test_records_need_an_output_that_has_room_for_them(kproxy: Kproxy) -> None:
