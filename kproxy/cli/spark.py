@@ -169,7 +169,7 @@ def ingest(
     else:
         from kproxy.spark.local import LocalContext  # noqa: PLC0415 - the other ways have no use for it
 
-        context = click.get_current_context().with_resource(LocalContext())
+        context = LocalContext()
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyarrow
     from kproxy.spark.rows import Options  # noqa: PLC0415
 
@@ -338,7 +338,8 @@ def _tell(done: "IngestReport") -> None:
         _note(f"and {len(done.problems) - MOST_SHOWN} more; all are in _kproxy/quarantine")
     rows = ", ".join(f"{count:,} {table}" for table, count in done.rows.items())
     read = counted(done.read, "file")
-    print(f"{read} read, {done.skipped:,} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True)
+    unread = f"{done.unread:,} could not be read, " if done.unread else ""
+    print(f"{read} read, {unread}{done.skipped:,} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

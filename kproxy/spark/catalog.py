@@ -63,6 +63,11 @@ class Entry(Struct):
     first: str = ""  # path of the file that has the rows, if this one is not the first of its capture
     others: list[InputFile] = field(default_factory=list)  # files that are one capture with it
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing of it could be read."""
+        return bool(self.problems) and not any(self.rows.values())
+
 
 class Catalog:
     """See above.
@@ -105,6 +110,10 @@ class Catalog:
     def problems(self, files: Iterable[InputFile]) -> list[str]:
         """The reasons why files in the output could not be read to their end, in the order of their paths."""
         return [problem for file in sorted(files) for problem in self._of(file).problems]
+
+    def unread(self, files: Iterable[InputFile]) -> int:
+        """Count the files of which nothing could be read."""
+        return sum(self._of(file).is_unread for file in files)
 
     def with_others(self, files: list[InputFile], note: Callable[[str], None]) -> list[InputFile]:
         """Return files, and those that were read as one capture with them: their rows are replaced together.
@@ -341,16 +350,21 @@ class Report(Struct):
     """What a job of ``ingest`` did."""
 
     read: int = 0
+    unread: int = 0  # nothing of them could be read, now or earlier
     skipped: int = 0  # in the output already
     rows: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
         """Count an ingested file, and those that are one capture with it."""
-        self.read += 1 + len(entry.others)
+        count = 1 + len(entry.others)
+        if entry.is_unread:
+            self.unread += count
+        else:
+            self.read += count
         self.problems += entry.problems
-        for table, count in entry.rows.items():
-            self.rows[table] = self.rows.get(table, 0) + count
+        for table, rows in entry.rows.items():
+            self.rows[table] = self.rows.get(table, 0) + rows
 
 
 class Target(ABC):

@@ -17,6 +17,7 @@ from kproxy.capture import Capture
 from kproxy.capture.segments import Survey
 from kproxy.errors import CaptureError
 from kproxy.spark.files import InputFile, grouped, is_remote, open_file
+from kproxy.spark.local import LocalContext, TasksKilled
 
 if TYPE_CHECKING:
     from kproxy.spark.local import Context
@@ -40,8 +41,11 @@ def group_files(context: "Context", files: list[InputFile], *, separate: bool) -
     here = [file for file in files if not is_remote(file.path)]
     if len(here) < 2:
         return files
-    bundles = list(grouped(here, BUNDLE))
-    looked: list[Looked] = context.parallelize(bundles, len(bundles)).flatMap(look_at_all).collect()
+    bundles = [[file] for file in here] if isinstance(context, LocalContext) else list(grouped(here, BUNDLE))
+    try:
+        looked: list[Looked] = context.parallelize(bundles, len(bundles)).flatMap(look_at_all).collect()
+    except TasksKilled as error:
+        looked = [*error.done, *(Looked(file) for [file] in error.lost)]
     return sorted([*put_together(looked, separate=separate), *(file for file in files if is_remote(file.path))])
 
 

@@ -39,7 +39,7 @@ from kproxy.spark.files import (
 )
 from kproxy.spark.folders import LocalFolder, open_folder
 from kproxy.spark.grouping import group_files
-from kproxy.spark.local import LocalContext, spark_of
+from kproxy.spark.local import LocalContext, TasksKilled, spark_of
 from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, Share, day_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Reading:
             self._note(f"{file.path}: it is read in one piece: {error}")
             return False
         except Exception as error:  # a task's CaptureError, or Spark's of it, with its text
-            reason = str(error) if isinstance(error, CaptureError) else _reason(error)
+            reason = _not_read(file, error) if isinstance(error, TasksKilled) else _reason(error)
             if reason is None:
                 raise
             if file.others:
@@ -121,6 +121,8 @@ class Reading:
         given: list[Any] = []
         if here := list(bundles(file for file in files if not is_hadoop(file.path))):
             tasks = [task for bundle in here for task in tasks_of(bundle, self._context.defaultParallelism)]
+            if isinstance(self._context, LocalContext):  # whose tasks start at once: a file that kills one is known
+                tasks = [[each] for task in tasks for each in task]
             given.append(self._context.parallelize(tasks, len(tasks)).flatMap(iter))
         if some := [file for file in elsewhere if file not in set(too_large)]:
             given.append(read_by_hadoop(spark_of(self._context), some).map(lambda pair: Task(*pair)))
@@ -128,10 +130,26 @@ class Reading:
         for rows in given:
             made = rows.flatMap(partial(decode_whole, self._options, staging))
             kept = made if staging is not None else persisted(made)
-            done = merged(kept.filter(is_done).collect())
+            done = merged(_collected(kept.filter(is_done)))
             for _, result in done:
                 self._tell(result)
             self._target.put(done, None if staging is not None else kept)
+
+
+def _collected(rows: Any) -> list[tuple[InputFile, Result]]:
+    """Collect the results of files; one whose task was killed has no rows, nor any of other shares of its connections."""
+    try:
+        done: list[tuple[InputFile, Result]] = rows.collect()
+        return done
+    except TasksKilled as error:
+        lost = dict.fromkeys(task.file for [task] in error.lost)
+        return [each for each in error.done if each[0] not in lost] + [
+            (file, Result(damages=[_not_read(file, error)])) for file in lost
+        ]
+
+
+def _not_read(file: InputFile, error: TasksKilled) -> str:
+    return f"{file.path}: not read: {error}"
 
 
 def is_done(item: Chunk | tuple[InputFile, Result]) -> bool:
@@ -218,6 +236,8 @@ def _is_plain(file: InputFile) -> bool:
 
 def _reason(error: Exception) -> str | None:
     """The sentence of the CaptureError that ended a task; None if something else did."""
+    if isinstance(error, CaptureError):
+        return str(error)
     match = CAPTURE_ERROR.search(str(error))
     return None if match is None else match[1]
 
@@ -290,7 +310,8 @@ def ingest(
         with_others = catalog.with_others(new, note)
         skipped -= set(with_others)
         wanted = group_files(context, with_others, separate=separate)
-    report.skipped = len(skipped)
+    report.unread = catalog.unread(skipped)
+    report.skipped = len(skipped) - report.unread
     report.problems += catalog.problems(skipped)
     with ExitStack() as stack:
         staging = catalog.staging(job)

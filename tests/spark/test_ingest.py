@@ -54,7 +54,7 @@ def run(spark: "SparkSession", inputs: Path, output: Path, **options: object) ->
 
 def test_bad_files_cost_themselves_and_are_quarantined(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
     report = run(spark, inputs, tmp_path / "out")
-    assert (report.read, report.skipped) == (4, 0)
+    assert (report.read, report.unread, report.skipped) == (3, 1, 0)
     rows = rowset(tmp_path / "out")
     alone = {name: decoded(inputs / name, _folder(tmp_path / name)) for name in ("a.pcap", "b.pcap.gz", "cut.pcap")}
     together = {table: sorted(row for each in alone.values() for row in each[table]) for table in rows}
@@ -121,12 +121,12 @@ def test_only_what_is_new_or_changed_is_read(spark: "SparkSession", inputs: Path
     first = run(spark, inputs, tmp_path / "out")
     before = rowset(tmp_path / "out")
     again = run(spark, inputs, tmp_path / "out")
-    assert (again.read, again.skipped, again.problems) == (0, 4, first.problems)
+    assert (again.read, again.unread, again.skipped, again.problems) == (0, 1, 3, first.problems)
     assert len(first.problems) == 2
     assert rowset(tmp_path / "out") == before
     (inputs / "cut.pcap").write_bytes((CAPTURES / CUT).read_bytes()[:80_000])
     assert run(spark, inputs, tmp_path / "out").read == 1
-    assert run(spark, inputs, tmp_path / "out", again=True).read == 4
+    assert run(spark, inputs, tmp_path / "out", again=True).read == 3
     after = rowset(tmp_path / "out")
     assert len(after["connections"]) >= len(before["connections"])
     assert len(set(after["records"])) == len(after["records"])

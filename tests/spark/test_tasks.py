@@ -1,15 +1,22 @@
 """What tasks do: files, blocks and connections to rows, and what connections must know of each other."""
 
+import multiprocessing
+import os
 import random
+import signal
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import kproxy.spark.ingest
 from kproxy.capture import Capture
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.segments import SEGMENT_HEADER
@@ -18,13 +25,13 @@ from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.pipeline.run import Run
 from kproxy.protocol.constants import METADATA_TOPIC_ID
-from kproxy.spark import divided
+from kproxy.spark import divided, grouping
 from kproxy.spark.catalog import DONE, Entry, Report, mark_of, tables_of
 from kproxy.spark.connections import Head, Shared, SharedEndpoints, SharedView, answers, gather, merge, read_head
 from kproxy.spark.divided import BlockFiles, BlockPart, memory, partition_of, stays_in_place
 from kproxy.spark.files import InputFile, find_files, open_file, open_raw
 from kproxy.spark.ingest import ingest
-from kproxy.spark.local import LocalContext
+from kproxy.spark.local import KILLED, LocalContext
 from kproxy.spark.rows import (
     MOST_DAYS,
     ChunkWriter,
@@ -146,13 +153,48 @@ def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, nam
 def test_so_does_ingest_without_spark(tmp_path: Path) -> None:
     """On the processes of LocalContext: a capture in 7 parts, and one that is small."""
     small = CAPTURES / "06-sasl-scram.pcap"
-    with LocalContext(2) as context:
-        report = ingest(context, [str(INTERBROKER)], str(tmp_path / "divided"), options=ALL_ROWS, split_from=0, parts=7)
-        ingest(context, [str(small)], str(tmp_path / "read"), options=ALL_ROWS)
+    context = LocalContext(2)
+    report = ingest(context, [str(INTERBROKER)], str(tmp_path / "divided"), options=ALL_ROWS, split_from=0, parts=7)
+    ingest(context, [str(small)], str(tmp_path / "read"), options=ALL_ROWS)
     assert (report.read, report.problems) == (1, [])
     assert differences(decoded(INTERBROKER, tmp_path, "--records"), rowset(tmp_path / "divided")) == {}
     (folder := tmp_path / "small").mkdir()
     assert differences(decoded(small, folder, "--records"), rowset(tmp_path / "read")) == {}
+
+
+@pytest.mark.parametrize("split_from", [0, 1 << 20])
+def test_a_capture_whose_process_is_killed_costs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split_from: int
+) -> None:
+    """After all its rows were written, and when its connections are looked at; another one is killed once, and read."""
+    divide, read, look = divided.decode, kproxy.spark.ingest._decode_whole, grouping.look
+    once, killed = CAPTURES / "06-sasl-scram.pcap", tmp_path / "killed"
+
+    def kill(name: str) -> None:
+        if name == NAME:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def decode(file: InputFile, given: Iterable[Any]) -> Iterator[Any]:
+        items = list(given)
+        if file.name == once.name and not killed.exists():
+            killed.touch()
+            kill(NAME)
+        kill(file.name)
+        return iter(items)
+
+    monkeypatch.setattr("kproxy.spark.divided.decode", lambda file, *others: decode(file, divide(file, *others)))
+    monkeypatch.setattr(
+        "kproxy.spark.ingest._decode_whole",
+        lambda options, staging, task, result: decode(task.file, read(options, staging, task, result)),
+    )
+    monkeypatch.setattr("kproxy.spark.grouping.look", lambda file: (kill(file.name), look(file))[1])
+    threads, inputs = threading.enumerate(), [str(CAPTURE), str(once)]
+    report = ingest(LocalContext(2), inputs, str(tmp_path / "out"), options=ALL_ROWS, split_from=split_from, parts=2)
+    assert (report.read, report.unread, report.problems) == (1, 1, [f"{CAPTURE}: not read: {KILLED}"])
+    assert killed.exists()
+    assert differences(decoded(once, tmp_path, "--records"), rowset(tmp_path / "out")) == {}
+    assert not list((tmp_path / "out" / "_kproxy" / "staging").iterdir())
+    assert (multiprocessing.active_children(), threading.enumerate()) == ([], threads)
 
 
 @pytest.mark.parametrize("how", sampled(ALTERATIONS, ["shuffled", "lossy"]))
