@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kproxy.analyses.loading import quoted
+from kproxy.encryption.envelope import MARKER
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
 from kproxy.schemas.kinds import Kind, duckdb_type
-from kproxy.schemas.viewer import SchemaViewer
+from kproxy.schemas.viewer import SchemaViewer, why_no_objects
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +34,7 @@ def make_topic_view(connection: "duckdb.DuckDBPyConnection", topic: str, viewers
     objects = f"FROM records WHERE topic = {quoted(topic)} AND json_type(value_json) = 'OBJECT'"
     [(structure,)] = connection.execute(f"SELECT json_group_structure(value_json::JSON)::VARCHAR {objects}").fetchall()
     if structure in (None, "{}"):
-        raise UsageError(f"--view {topic}: no value of this topic could be read as an object; see kproxy help schemas")
+        raise UsageError(f"--view {topic}: {_why_none(connection, topic)}")
     if len(structure) > MOST_STRUCTURE:
         raise UsageError(f"--view {topic}: the values have too many different fields")
     kinds = {} if viewers is None else SchemaViewer.of(viewers).kinds(topic)
@@ -49,6 +50,16 @@ def make_topic_view(connection: "duckdb.DuckDBPyConnection", topic: str, viewers
         f"from_json(value_json, {quoted(json.dumps(typed))}) AS value "
         f"FROM (SELECT * {objects}) JOIN exchanges USING (connection_id, exchange))"
     )
+
+
+def _why_none(connection: "duckdb.DuckDBPyConnection", topic: str) -> str:
+    """Return why no value of a topic is an object."""
+    is_encrypted = f"starts_with(hex(value), '{MARKER.hex().upper()}')"
+    row = connection.execute(
+        f"SELECT count(*), count(*) FILTER ({is_encrypted}), min(value_problem) FILTER ({is_encrypted}) "
+        f"FROM records WHERE topic = {quoted(topic)}"
+    ).fetchone()
+    return why_no_objects(*(row or (0, 0, None)))
 
 
 def _columns(kinds: Mapping[str, Kind]) -> tuple[dict[str, str], list[str]]:

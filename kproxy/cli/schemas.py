@@ -2,14 +2,17 @@
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options
+from kproxy.output.escaping import printable
 
 DONE, DAMAGED, MISSING = 0, 3, 4  # exit status, see app.py
+MOST_SAID = 5  # reasons why values stayed encrypted
 COLUMNS = ("topic", "part", "framing", "id", "subject", "version", "type", "records", "problem")
 
 
@@ -49,13 +52,17 @@ def schemas(paths: tuple[Path, ...], save: Path | None, form: str, **others: Any
         for event in reader:
             reader.read_records(event)
         viewer = SchemaViewer.of(reader.viewers)
+        unopened = reader.viewers.unopened if reader.viewers is not None else Counter[str]()
     rows = viewer.rows()
     if form == "json":
         print(json.dumps(rows, indent=1))
     elif rows:
         print(_table(rows))
     else:
-        print("No record names a schema.")
+        print(f"No record {'that could be read ' if unopened else ''}names a schema.")
+    for why, count in unopened.most_common(MOST_SAID):
+        values = "encrypted value was" if count == 1 else "encrypted values were"
+        print(f"kproxy: {count:,} {values} not looked into: {printable(why, 400)}", file=sys.stderr)
     for sentence in viewer.schemas.faults:
         print(f"kproxy: {sentence}", file=sys.stderr)
     if save is not None:

@@ -19,7 +19,7 @@ from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of
-from kproxy.protocol.embedded.viewers import records_in
+from kproxy.protocol.embedded.viewers import records_and_problems
 from kproxy.protocol.expressions import Expression, check_types, first_sentence
 from kproxy.protocol.vocabulary import Scope, fields_in
 from kproxy.session import Connection, Event, Exchange, Frame
@@ -98,34 +98,37 @@ class Where:
         values = dict(others) | {name: msgspec.json.decode(value) for name, value in named.items()}
         if "record" not in values:
             return self._evaluate(values)
-        return any(self._evaluate(values | {"record": record}) for record in self._records(values["record"]))
+        records = self._records(values["record"])
+        return any(self._evaluate(values | {"record": record}, unopened) for record, unopened in records)
 
-    def _records(self, embedded: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _records(self, embedded: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
         if any(one["kind"] == "records" and "records" not in one.get("json", ("records",)) for one in embedded):
             self.note("records were not read: add --records")
-        return records_in(embedded)
+        return records_and_problems(embedded)
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
         """Return the bodies of an exchange if the condition needs them, so that outputs need not read them again; else None."""
         return read_bodies(event, opener) if self._of_line and isinstance(event, Exchange) else None
 
-    def _evaluate(self, values: dict[str, Any]) -> bool:
+    def _evaluate(self, values: dict[str, Any], unopened: str | None = None) -> bool:
         for name in self._names:
             if name not in values:
                 return False  # a gap has no apiKey
         try:
             result = self._program.evaluate(values)
         except (LookupError, TypeError, ArithmeticError, RuntimeError, ValueError) as error:
-            self._note(error)
+            self._note(error, unopened)
             return False
         if not isinstance(result, bool):
             kind = type(result).__name__
             raise OptionError(f"where {self.expression!r} must give true or false, not {result!r:.60} ({kind})")
         return result
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, error: Exception, unopened: str | None) -> None:
         what = first_sentence(error)
-        if isinstance(error, KeyError):
+        if unopened is not None:
+            what = f"record.value is encrypted: {unopened}"
+        elif isinstance(error, KeyError):
             what = f"no field {error}"
         elif match := UNDEFINED.match(what):
             what = f"{match[1]} does not work on a value of this type"

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
+from kproxy.encryption.reading import NO_SERVICE
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
 from kproxy.schemas.formats import PayloadError, SchemaType
@@ -152,6 +153,22 @@ class SchemaViewer:
         for schema in (one.schema for one in self.seen if one.schema is not None):
             needed.update(dict.fromkeys((*self.schemas.needed(schema), schema)))
         return list(needed)
+
+
+def why_no_objects(count: int, encrypted: int, problem: str | None) -> str:
+    """Return why no value of a topic is an object in JSON.
+
+    Args:
+        count: its records.
+        encrypted: those whose values are still encrypted.
+        problem: why they are.
+    """
+    if not count:
+        return "there is no record of this topic"
+    if encrypted:
+        why = problem or NO_SERVICE
+        return f"{encrypted:,} of its {count:,} values are encrypted, and no other is an object: {why}"
+    return "no value of this topic could be read as an object; see kproxy help schemas"
 
 
 def _id_of(located: Located) -> Id | None:

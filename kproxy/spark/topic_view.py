@@ -9,13 +9,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kproxy.encryption.envelope import MARKER
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
 from kproxy.protocol.embedded import Content
 from kproxy.schemas.kinds import Kind, spark_type
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES
-from kproxy.schemas.viewer import SchemaViewer, make_viewers
+from kproxy.schemas.viewer import SchemaViewer, make_viewers, why_no_objects
 
 BEFORE = (
     "client_id",
@@ -56,7 +57,13 @@ def _view(
 ) -> DataFrame:
     found = records.sparkSession.read.json(objects.select("value_json").rdd.map(lambda row: row[0])).schema
     if not found.fields:
-        raise UsageError(f"{topic}: no value of this topic could be read as an object; see kproxy help schemas")
+        of_topic, is_encrypted = (
+            records.where(F.col("topic") == topic),
+            F.substring("value", 1, len(MARKER)) == F.lit(MARKER),
+        )
+        problem = F.min(F.when(is_encrypted, F.col("value_problem")))
+        [row] = of_topic.agg(F.count("*"), F.count_if(is_encrypted), problem).collect()
+        raise UsageError(f"{topic}: {why_no_objects(*row)}")
     kinds = _kinds(topic, records, schemas)
     typed = {name: spark_type(kind) for name, kind in kinds.items()}
     typed |= {field.name: field.dataType.simpleString() for field in found.fields if field.name not in kinds}

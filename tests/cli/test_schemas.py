@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from pyarrow import parquet
 
+from kproxy.encryption.envelope import Envelope
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.protocol.records import Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.settings import SchemaSources
@@ -238,7 +241,7 @@ def test_a_view_of_a_topic(kproxy: Kproxy, tmp_path: Path) -> None:
     odd = capture(tmp_path / "odd.pcap", produced("odd", b'{"a": 1, "A": 2, "b": {"x": 1, "X": 2}, "partition": null}'))
     [row] = json.loads(kproxy(*options, "odd", odd, "SELECT a, A_1, b, partition_1 FROM odd")[1])
     assert row == {"a": 1, "A_1": "2", "b": '{"x":1,"X":2}', "partition_1": None}
-    for topic, why in (("records", "there is a table of this name"), ("payments", "no value of this topic")):
+    for topic, why in (("records", "there is a table of this name"), ("payments", "there is no record of this topic")):
         status, _, err = kproxy(*options, topic, path, "SELECT 1")
         assert status == 2 and why in err
 
@@ -327,3 +330,34 @@ def test_files_of_protobuf_without_a_registry(kproxy: Kproxy, tmp_path: Path) ->
     )
     status, out, err = kproxy("decode", "-q", "--records", "--format", "jsonl", path, "--schemas", saved)
     assert [one["schema"]["value"] for one in values(out) if "schema" in one] == [{"total": {"units": 7}}], err
+
+
+def test_encrypted_values_are_said_to_be_encrypted(kproxy: Kproxy, tmp_path: Path) -> None:
+    (tmp_path / "seal").write_bytes(bytes(range(32)))
+    keys = KeySetOptions(path=str(tmp_path / "keys"), key_file=str(tmp_path / "seal"))
+    KeySet(keys).make("another")
+    (tmp_path / "keys.yaml").write_text(json.dumps({"use": "file", "with": to_builtins(keys)}))
+    shut = Envelope("kek", "orders", b"\1\0\0\0\1" + bytes(60)).encoded() + bytes(40)
+    path = capture(tmp_path / "a.pcap", produced("orders", shut, shut), produced("plain", b"text"))
+    where = "record.topic == 'orders' && record.value.x == 1"
+    for words, problem in (
+        ([], "the value takes the key 'kek': no key service was named (--keys FILE)"),
+        (
+            ["--keys", tmp_path / "keys.yaml"],
+            f"the value takes the key 'kek': there is no key kek in {tmp_path / 'keys'}",
+        ),
+    ):
+        assert (
+            f"record.value is encrypted: {problem}" in kproxy("decode", "--records", *words, "--where", where, path)[2]
+        )
+        _, out, err = kproxy("schemas", *words, path)
+        assert out == "No record that could be read names a schema.\n"
+        assert err == f"kproxy: 2 encrypted values were not looked into: {problem}\n"
+        for topic, why in (
+            ("orders", f"2 of its 2 values are encrypted, and no other is an object: {problem}"),
+            ("plain", "no value of this topic could be read as an object; see kproxy help schemas"),
+            ("nothing", "there is no record of this topic"),
+        ):
+            assert (
+                kproxy("sql", "-q", *words, "--view", topic, path, "SELECT 1")[2] == f"kproxy: --view {topic}: {why}\n"
+            )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.protobuf import message_factory
 
+from kproxy.encryption.envelope import MARKER
 from kproxy.errors import UsageError
 from kproxy.schemas.protobuf import ProtobufSchema
 from kproxy.schemas.settings import SchemaSources
@@ -106,6 +107,8 @@ def test_in_duckdb(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_on_spark(spark: "SparkSession", folder: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: PLC0415
+
     records, exchanges = (spark.read.parquet(str(folder / "tables" / name)) for name in ("records", "exchanges"))
     sources = SchemaSources.of_options(folders=[folder / "schemas"])
     view = make_topic_view("orders", records, exchanges, sources)
@@ -115,5 +118,11 @@ def test_on_spark(spark: "SparkSession", folder: Path) -> None:
     rows = spark.sql(f"SELECT {query} FROM orders ORDER BY id").collect()
     assert [tuple(map(str, row)) for row in rows] == [tuple(map(str, row)) for row in EXPECTED]
     assert list(view.columns) == [*view.columns[:6], *TYPES]
-    with pytest.raises(UsageError, match="no value of this topic"):
-        make_topic_view("payments", records, exchanges, sources)
+    shut = records.withColumn("topic", F.lit("shut")).withColumn("value_json", F.lit(None).cast("string"))
+    shut = shut.withColumn("value", F.lit(MARKER + b"rest")).withColumn("value_problem", F.lit("no key"))
+    for topic, why in (
+        ("payments", "there is no record of this topic"),
+        ("shut", "3 of its 3 values are encrypted, and no other is an object: no key"),
+    ):
+        with pytest.raises(UsageError, match=f"^{topic}: {why}$"):
+            make_topic_view(topic, shut, exchanges, sources)

@@ -18,6 +18,7 @@ called; Viewers.faults has its name and latest error.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ MOST_SHOWN = 1024  # bytes of hex and characters of text shown; longer data is c
 MOST_PARSED = 64 * 1024  # larger JSON is not parsed
 MOST_DEPTH = 64
 FAULTS_ALLOWED = 3
+MOST_REASONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Viewers:
         self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
         self.decrypt: Decrypt = lambda key, value, header: None
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
+        self.unopened: Counter[str] = Counter()  # why values and headers stayed encrypted
         self._counts: dict[str, int] = {}
 
     def add(self, viewer: Viewer) -> None:
@@ -140,6 +143,9 @@ class Viewers:
         if decrypted is not None:
             about = {"key": decrypted.key_name}
             if decrypted.value is None:
+                why = decrypted.problem or ""
+                if why in self.unopened or len(self.unopened) < MOST_REASONS:
+                    self.unopened[why] += 1
                 return {"encrypted": {**about, "problem": decrypted.problem}, "size": len(data)}
             return {**self._viewed(decrypted.value, content), "encrypted": about}
         return self._viewed(data, content)
@@ -175,12 +181,26 @@ def datum(view: Any) -> Any:
 
 def records_in(embedded: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the records of an exchange's ``embedded`` as conditions see them: keys, values and headers are those of ``datum``."""
+    for record, _ in records_and_problems(embedded):
+        yield record
+
+
+def records_and_problems(embedded: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Yield the records as conditions see them, and why the value of each is still encrypted, if it is: then it is null."""
     for held in (one["json"] for one in embedded if one["kind"] == "records" and "json" in one):
         for record in held.get("records", ()):
             if "value" in record:
                 headers = {one["key"]: datum(one["value"]) for one in record.get("headers", ())}
                 own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
-                yield record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
+                seen = record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
+                yield seen, _problem_of(record["value"])
+
+
+def _problem_of(view: Any) -> str | None:
+    """Return why a value is still encrypted; anyone may have written the line that it is from."""
+    about = view.get("encrypted") if isinstance(view, dict) else None
+    problem = about.get("problem") if isinstance(about, dict) else None
+    return None if problem is None else str(problem)
 
 
 def _refuse(constant: str) -> Any:
