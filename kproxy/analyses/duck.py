@@ -172,6 +172,7 @@ class Database:
             loader.divide(spans)
         self._made |= {"sides"} if compare or spans is not None else set()
         self.damages, self.notes = loader.damages, loader.notes
+        self.segments_again = loader.segments_again
         self._parquet, self.viewers = loader.parquet, loader.viewers
         counted = " + ".join(f"(SELECT count(*) FROM {name})" for name in TABLES)
         [(rows,)] = self._connection.execute(f"SELECT {counted}").fetchall()

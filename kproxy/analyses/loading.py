@@ -82,6 +82,7 @@ class Loader:
     ) -> None:
         self.damages: list[str] = []
         self.notes: list[str] = []
+        self.segments_again = 0  # see Run
         self.parquet: list[Path] = []  # files that are read in place
         self.viewers: Viewers | None = None  # of records, as the last source was read
         self._connect = connect
@@ -147,6 +148,7 @@ class Loader:
                 with each.open() as source:
                     self._watch(each, source, run.read(source))
             self.damages += [*inputs.damages, *run.damages]
+            self.segments_again += run.segments_again
             self.viewers = run.viewers
         self.notes += inputs.notes
 

@@ -126,6 +126,7 @@ cdef class Budget:
     cdef Py_ssize_t recent_in_all
     cdef uint64_t patience
     cdef uint64_t start_packets
+    cdef uint64_t segments_again
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
     def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
@@ -541,6 +542,7 @@ cdef class Flow:
         # packet: where the packet begins; segment.payload and segment.size lie inside it.
         cdef Half half, other
         cdef int64_t position
+        cdef uint64_t again
         cdef const uint8_t* payload = packet + segment.payload
         if segment.side:
             half, other = self.high, self.low
@@ -568,7 +570,9 @@ cdef class Flow:
                 if half.state == STARTED:
                     self._receive_in_turn(half, segment, payload, position, time_ns, out)
             else:
+                again = half.retransmitted
                 self._receive_out_of_turn(half, segment, payload, position, time_ns, out)
+                self.budget.segments_again += self.wanted and half.retransmitted > again
         elif half.state == STARTED and position == half.next - 1 and not segment.flags & (SYN | FIN | RST):
             half.keep_alives += 1
         if half.held or other.held or half.fin or other.fin or self.reset:
@@ -991,6 +995,11 @@ cdef class Flows:
 
     def __len__(self):
         return len(self._table)
+
+    @property
+    def segments_again(self) -> int:
+        """Number of segments with bytes that were captured before, in connections that somebody reads."""
+        return self.budget.segments_again
 
     @property
     def passed_over(self) -> dict[str, int]:

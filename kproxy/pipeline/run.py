@@ -100,6 +100,7 @@ class Run(Closing):
         self.damages: list[str] = []  # where a source could not be read further, and why
         self.interrupted = False  # ``interrupt`` ended a source early
         self.packets_passed_over: dict[str, int] = {}  # in captures, by reason
+        self.segments_again = 0  # of TCP in captures that ``read`` read, with bytes that were captured before
         self.faults: dict[str, int] = {}  # failed flows of captures, by exception; live ones are in Connections.faults
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
@@ -358,7 +359,10 @@ class Run(Closing):
         if capture is None:
             return
         self.damages += capture.damages
-        for name, count in capture.flows.passed_over.items() if capture.flows is not None else ():
+        if capture.flows is None:
+            return
+        self.segments_again += capture.flows.segments_again
+        for name, count in capture.flows.passed_over.items():
             self.packets_passed_over[name] = self.packets_passed_over.get(name, 0) + count
 
     def _read_log(self, log: DecodedLog | MergedLog, name: str | None) -> Iterator[None]:

@@ -50,6 +50,7 @@ class Tables(Protocol):
     """Tables that answer analyses and other queries: those of DuckDB, or those of Spark."""
 
     damages: list[str]  # a sentence for each place where a source could not be read
+    segments_again: int  # of TCP in captures, with bytes that were captured before; 0 where that is not counted
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
         """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused."""
@@ -87,6 +88,7 @@ class Summary(Struct, frozen=True):
     last_micros: int | None
     not_kafka: dict[str, int]  # other protocol -> connections
     error_names: dict[str, int] = {}  # error -> exchanges, the most frequent first
+    segments_again: int = 0  # as in Tables
 
 
 class Report(Struct, frozen=True):
@@ -180,6 +182,7 @@ def summarize(tables: Tables, sources: Iterable[str], *, by_exchanges: bool = Fa
     return Summary(
         sources=list(sources),
         **counted,
+        segments_again=tables.segments_again,
         not_kafka={row["not_kafka"]: row["connections"] for row in others},
         error_names={error_name(row["code"]): row["exchanges"] for row in named},
     )

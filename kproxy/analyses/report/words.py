@@ -36,6 +36,8 @@ def overview(summary: Summary) -> str:
     ]
     if summary.errors:
         parts.append(f"{counted(summary.errors, 'answer')} with errors" + _named(summary.error_names))
+    if summary.segments_again:
+        parts.append(f"{counted(summary.segments_again, 'TCP segment')} sent again, or captured twice")
     return ", ".join(parts) + when(summary)
 
 

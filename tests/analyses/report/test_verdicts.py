@@ -62,13 +62,16 @@ def test_what_matters_most_comes_first() -> None:
     assert made.verdicts[-1].verdict == "all is well"
 
 
-@pytest.mark.parametrize("name", ["01-java-produce-consume-group.pcap", "04-transactions.pcap"])
+@pytest.mark.parametrize(
+    "name", ["01-java-produce-consume-group.pcap", "04-transactions.pcap", "11-lossy-network.pcap"]
+)
 def test_the_summary_counts_what_the_manifest_counts(name: str) -> None:
     with Database([CAPTURES / name], wanted=[]) as database:
         summary = make_report(database, [], {}).summary
     assert summary.requests == sum(MANIFEST[name]["requests_by_api_and_version"].values())
     assert summary.kafka_connections == MANIFEST[name]["transport"]["connections"]
     assert summary.clients == len(MANIFEST[name]["client_ids"])
+    assert summary.segments_again == MANIFEST[name]["transport"].get("retransmitted", 0)
 
 
 @pytest.mark.parametrize(
