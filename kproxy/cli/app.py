@@ -10,6 +10,7 @@
 """
 
 import os
+import re
 import sys
 from importlib import import_module
 
@@ -45,6 +46,7 @@ CLICK_WORDS = {  # as Click words it, and as we do
     "not a valid integer": "not a whole number",
     "not a valid float range": "not a number",
 }
+EXTRA = re.compile(r"Got unexpected extra argument \((.+)\)")
 
 
 class LazyCommands(click.Group):
@@ -166,6 +168,9 @@ def _click_sentence(error: click.ClickException, arguments: list[str]) -> str:
             message += f" (did you mean {' or '.join(sorted(error.possibilities))}?)"
     else:
         message = error.format_message().strip()
+    extra = EXTRA.fullmatch(message)
+    if extra and context is not None and any("-c" in one.opts for one in context.command.params):
+        message = f"{extra[1]} is an argument too many: write -c {extra[1]}"
     for words, ours in CLICK_WORDS.items():
         message = message.replace(words, ours)
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"

@@ -20,6 +20,11 @@ from kproxy.output.times import counted
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol.values import render_time_ms
 
+STILL_IN_USE = (
+    "a kproxy that runs goes on reading and writing with the data keys that it has, for up to data_key_age (1h by default); "
+    "restart it to end that"
+)
+
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
@@ -34,9 +39,10 @@ from kproxy.protocol.values import render_time_ms
 @click.option(
     "--before", metavar="VERSION", type=click.IntRange(2), help="With --destroy: only the versions before this one."
 )
+@click.option("--yes", is_flag=True, help="With --destroy: do not ask whether it is meant.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @form_option()
-def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str | None) -> None:
+def keys(file: str, before: int | None, dry_run: bool, yes: bool, form: str, **actions: str | None) -> None:
     """List the keys that records are encrypted by, or change them.
 
     \b
@@ -59,6 +65,8 @@ def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str
         raise click.UsageError(f"{' and '.join(_option(action) for action, _ in chosen)} exclude each other")
     if before is not None and actions["destroy"] is None:
         raise click.UsageError("--before belongs to --destroy")
+    if yes and actions["destroy"] is None:
+        raise click.UsageError("--yes belongs to --destroy")
     settings = read_key_settings(file)
     with Sink(None, live=False) as sink:
         if actions["check"] is not None:
@@ -72,6 +80,8 @@ def keys(file: str, before: int | None, dry_run: bool, form: str, **actions: str
                 _list(sink, managed.list_keys(), form)
                 return
             ((action, value),) = chosen
+            if action == "destroy" and not (yes or dry_run):
+                _confirm(managed, value, before)
             for line in _ACTIONS[action](managed, value, before, dry_run):
                 _say(sink, line)
 
@@ -120,8 +130,22 @@ def _rotate(managed: KeyManager, key_name: str, before: int | None, dry_run: boo
 
 def _destroy(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:
     managed.destroy(key_name, before, dry_run=dry_run)
-    what = f"the key {key_name}" if before is None else f"the versions of the key {key_name} before {before}"
-    return [f"{'would destroy' if dry_run else 'destroyed'} {what}: records whose data keys it wrapped cannot be read"]
+    what = f"{'would destroy' if dry_run else 'destroyed'} {_destroyed(key_name, before)}"
+    return [f"{what}: records whose data keys it wrapped cannot be read", STILL_IN_USE]
+
+
+def _destroyed(key_name: str, before: int | None) -> str:
+    return f"the key {key_name}" if before is None else f"the versions of the key {key_name} before {before}"
+
+
+def _confirm(managed: KeyManager, key_name: str, before: int | None) -> None:
+    """Ask a person whether it is meant. Raises UsageError if it is not, or nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise UsageError("--destroy asks on a terminal whether it is meant; elsewhere give --yes")
+    managed.destroy(key_name, before, dry_run=True)  # before the question, say that there is no such key
+    what = f"destroy {_destroyed(key_name, before)}? Records whose data keys it wrapped can never be read again"
+    if not click.confirm(printable(what, MOST_WRAPPED), err=True):
+        raise UsageError("nothing was destroyed")
 
 
 def _rewrap(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:

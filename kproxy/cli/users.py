@@ -83,11 +83,14 @@ def users(
         _list(file, form)
         return
     known = read_users_file(file) if file.exists() or name is None else new_users_file()
+    done = "removed" if name is None else "changed" if name in known.users else "added"
     if name is not None:
         _set(known, name, mechanisms or ("SCRAM-SHA-256", "SCRAM-SHA-512"), groups, iterations)
     elif known.users.pop(str(remove), None) is None:
         raise UsageError(f"{file}: there is no user {str(remove)!r}")
     write_users_file(file, known)
+    with Sink(None, live=False) as sink:
+        _say(sink, f"{done} the user {remove if name is None else name}")
 
 
 def _list(file: Path, form: str) -> None:
@@ -101,8 +104,11 @@ def _list(file: Path, form: str) -> None:
             return
         for name, one in sorted(known.items()):
             groups = f"  in {', '.join(one.groups)}" if one.groups else ""
-            line = printable(f"{name}  {', '.join(one.mechanisms) or 'no way to log in'}{groups}", LONGEST_NAME)
-            sink.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+            _say(sink, f"{name}  {', '.join(one.mechanisms) or 'no way to log in'}{groups}")
+
+
+def _say(sink: Sink, line: str) -> None:
+    sink.write(f"{printable(line, LONGEST_NAME)}\n".encode("utf-8", "backslashreplace"))
 
 
 def _set(known: UsersFile, name: str, mechanisms: tuple[str, ...], groups: tuple[str, ...], iterations: int) -> None:

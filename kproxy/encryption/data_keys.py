@@ -8,9 +8,11 @@ moment later, as with schemas. The states of a data key, for writing and reading
              same again, when it is read with), for at most DataKeyLimits.away_s: a service that is away stops nobody at once
     gone     it is not used; the service's error is raised, or KeyNotYet while it is asked
 
-A key that the service refuses or has destroyed is gone at once, old or not. After an error the service is not asked for the same
-again for PAUSE_S while it is away, REFUSED_S if it refuses the key, and LASTING_S after any other error. At most MOST_QUESTIONS
-are asked at a time, and at most MOST_KEYS data keys are kept for reading.
+That a key was destroyed, or is refused now, shows when the service is asked: a fresh data key is used for reading and writing
+until it is old, and is gone with that answer. So for up to DataKeyLimits.age_s after a key was destroyed its records are still
+read, and new ones written; only a new process asks at once. After an error the service is not asked for the same again for
+PAUSE_S while it is away, REFUSED_S if it refuses the key, and LASTING_S after any other error. At most MOST_QUESTIONS are asked
+at a time, and at most MOST_KEYS data keys are kept for reading.
 """
 
 import itertools

@@ -21,6 +21,9 @@ def test_users_are_set_listed_and_removed(kproxy: Kproxy, tmp_path: Path, monkey
     for words in (["alice", "--group", "ops"], ["bob", "--mechanism", "PLAIN"]):
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\nnot read"))
         shown.append(kproxy("users", str(file), "--set", *words))
+    monkeypatch.setattr("sys.stdin", io.StringIO(SECRET))
+    shown.append(kproxy("users", str(file), "--set", "bob", "--mechanism", "PLAIN"))
+    assert [out for _, out, _ in shown] == ["added the user alice\n", "added the user bob\n", "changed the user bob\n"]
     assert file.stat().st_mode & 0o777 == 0o600 and SECRET not in file.read_text(encoding="utf-8")
     users = Users(file)
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
@@ -34,6 +37,7 @@ def test_users_are_set_listed_and_removed(kproxy: Kproxy, tmp_path: Path, monkey
     shown.append(kproxy("users", str(file), "--format", "json"))
     assert json.loads(shown[-1][1])[1] == {"name": "bob", "mechanisms": ["PLAIN"], "groups": []}
     shown.append(kproxy("users", str(file), "--remove", "alice"))
+    assert shown[-1] == (0, "removed the user alice\n", "")
     shown.append(kproxy("users", str(file), "--remove", "alice"))
     assert shown[-1][::2] == (2, f"kproxy: {file}: there is no user 'alice'\n")
     assert list(json.loads(file.read_bytes())["users"]) == ["bob"]
