@@ -15,6 +15,7 @@ from kproxy.config.showing import redacted
 from kproxy.doctor.broker import certificate_names, is_for, is_same_certificate
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
+from kproxy.doctor.keys import examine_keys
 from kproxy.doctor.machine import Running, examine_machine, examine_running, look_for
 from kproxy.errors import DecodeError, LoginRefused
 from kproxy.filters.loading import BUILT_IN
@@ -50,6 +51,8 @@ async def examine(
         yield finding
     for cluster in config.clusters:
         async for finding in examine_cluster(config, cluster, patience, login):
+            yield finding
+        async for finding in examine_keys(cluster):
             yield finding
     if running:
         async for finding in examine_through(config, patience, login):

@@ -49,7 +49,7 @@ from kproxy.filters.fetched_records import (
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
 from kproxy.filters.turns import LOOK_S, NotYet, retried
-from kproxy.options import OptionMistakes, Options, Seconds, quoted, text
+from kproxy.options import OptionMistakes, Options, Problem, Seconds, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, read_batches
@@ -161,6 +161,26 @@ class EncryptOptions(Options, frozen=True):
                 )
         if problems:
             raise OptionMistakes(problems)
+
+    def problems_here(self) -> Iterator[Problem]:
+        """Yield which keys that rules write with do not exist, unless the key service has to be asked over a network."""
+        missing = dict(self.keys.missing_keys(self.names_of_keys()))
+        for number, rule in enumerate(self.rules):
+            if rule.writes == "encrypted" and rule.key in missing:
+                yield f"rules[{number}].key", missing[rule.key]
+
+    def names_of_keys(self, cluster: str | None = None) -> list[str]:
+        """Return the keys that rules write with, each once; not those whose name depends on the topic.
+
+        *cluster*: the virtual cluster; without one, names that depend on it are left out as well.
+        """
+        unknown = "\0"
+        names = (
+            rule.key.format(topic=unknown, cluster=unknown if cluster is None else cluster)
+            for rule in self.rules
+            if rule.writes == "encrypted"
+        )
+        return list(dict.fromkeys(name for name in names if unknown not in name))
 
 
 @dataclass(slots=True)

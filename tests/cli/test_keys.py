@@ -18,7 +18,10 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     file.write_text(f"use: file\nwith: {{path: {sealed}, key_file: {tmp_path}/seal}}\n")
     assert kproxy("keys", file, "--make", "orders", "--dry-run") == (0, "would make the key orders\n", "")
     assert not sealed.exists()
-    assert kproxy("keys", file)[::2] == (1, f"kproxy: {sealed}: No such file or directory\n")
+    assert kproxy("keys", file)[::2] == (
+        1,
+        f"kproxy: {sealed}: No such file or directory: kproxy keys FILE --make KEY makes it, with its first key\n",
+    )
     assert kproxy("keys", file, "--make", "orders")[:2] == (0, "made the key orders\n")
     service = KeySet(KeySetOptions(path=str(sealed), key_file=str(tmp_path / "seal")))
     old = service.new_data_key("orders")
@@ -41,7 +44,12 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     code, out, _ = kproxy("keys", file, "--rewrap", "orders")
     rewrapped = b64decode(out)
     assert rewrapped[4] == 2 and service.unwrap("orders", rewrapped) == old.plain
-    assert kproxy("keys", file, "--destroy", "orders", "--before", "2")[0] == 0
+    destroy = ["--destroy", "orders", "--before", "2"]
+    before = sealed.read_bytes()
+    code, _, said = kproxy("keys", file, *destroy)
+    assert code == 2 and "give --yes" in said and sealed.read_bytes() == before
+    code, out, _ = kproxy("keys", file, *destroy, "--yes")
+    assert code == 0 and out.startswith("destroyed the versions of the key orders before 2: ") and "data_key_age" in out
     (row,) = json.loads(kproxy("keys", file, "--format", "json")[1])
     assert (row["name"], row["versions"], row["oldest"], row["destroyed_at"]) == ("orders", 2, 2, None)
     other = tmp_path / "other.yaml"
@@ -52,6 +60,22 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
         f"kproxy: the key file does not open {sealed}, or the file is damaged\n",
     )
     assert "version 2 since 20" in kproxy("keys", other)[1]
+
+
+def test_a_person_is_asked_before_a_key_is_destroyed(
+    kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "seal").write_bytes(bytes(32))
+    file, sealed = tmp_path / "keys.yaml", tmp_path / "keys"
+    file.write_text(f"use: file\nwith: {{path: {sealed}, key_file: {tmp_path}/seal}}\n")
+    service = KeySet(KeySetOptions(path=str(sealed), key_file=str(tmp_path / "seal")))
+    service.make("orders")
+    for answer, code, oldest in (("n", 2, 1), ("y", 0, None)):
+        terminal = io.StringIO(f"{answer}\n")
+        monkeypatch.setattr(terminal, "isatty", lambda: True)
+        monkeypatch.setattr("sys.stdin", terminal)
+        assert kproxy("keys", file, "--destroy", "orders")[0] == code
+        assert service.describe_key("orders").oldest == oldest
 
 
 @pytest.mark.parametrize(
@@ -84,6 +108,7 @@ def test_settings_with_a_mistake(kproxy: Kproxy, tmp_path: Path, text: str, said
     [
         (["--make", "a", "--rotate", "b"], "--make and --rotate exclude each other"),
         (["--before", "2"], "--before belongs to --destroy"),
+        (["--yes"], "--yes belongs to --destroy"),
     ],
 )
 def test_words_that_exclude_each_other(kproxy: Kproxy, tmp_path: Path, words: list[str], said: str) -> None:

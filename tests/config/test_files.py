@@ -264,8 +264,13 @@ def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
     ]
     (tmp_path / "seal").write_bytes(bytes(range(32)))
     by_file = {"key_file": str(tmp_path / "seal")}
-    assert said(**by_file) == [(at, f"{tmp_path}/keys: No such file or directory")]
-    KeySet(KeySetOptions(path=str(tmp_path / "keys"), **by_file)).make("kek")
+    first = "kproxy keys FILE --make KEY makes it, with its first key"
+    assert said(**by_file) == [(at, f"{tmp_path}/keys: No such file or directory: {first}")]
+    keys = KeySet(KeySetOptions(path=str(tmp_path / "keys"), **by_file))
+    keys.make("other")
+    missing = f"there is no key kek in {tmp_path}/keys: kproxy keys FILE --make kek, or name another one"
+    assert said(**by_file) == [("clusters[0].filters[0].with.rules[0].key", missing)]
+    keys.make("kek")
     assert said(**by_file) == []
     (tmp_path / "seal").write_bytes(bytes(32))
     assert said(**by_file) == [(at, f"the key file does not open {tmp_path}/keys, or the file is damaged")]

@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import BrokerTls, Cluster
+from kproxy.config import BrokerTls, Cluster, FilterUse
 from kproxy.doctor.broker import Broker, Words
 from kproxy.doctor.cluster import AT_A_TIME, Listening, advertised_hosts, examine_access, examine_names
 from kproxy.doctor.findings import Finding, State, count, good, note, problem, warning
+from kproxy.doctor.keys import examine_keys
+from kproxy.encryption.services import KeyRefused, loading
 from tests.support.certificates import certificates
 from tests.support.doctored import PATIENCE_S, broker, config_of, findings, problems
+from tests.support.encryption import GivenKeys, GivenService
 from tests.support.links import on_loop, run
 from tests.support.ports import free_ports
 
@@ -212,6 +215,25 @@ async def test_it_says_first_whether_kproxy_runs(tmp_path: Path) -> None:
         assert [one.subject for one in found if one.subject.startswith("default: 127")] == [
             f"default: 127.0.0.1:{port}"
         ]
+
+
+def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    keys = GivenService.keys = GivenKeys()
+    names = ("kek", "{cluster}-kek", "kek-{topic}", "kek")
+    rules = [{"topics": ["t"], "key": name} for name in names] + [
+        {"topics": ["t"], "key": "old", "writes": "plain"},
+    ]
+    use = FilterUse(use="encrypt", with_={"keys": {"use": "given"}, "rules": rules})
+    cluster = Cluster(name="c", listen=":1", bootstrap=["b:1"], filters=[use])
+
+    async def found() -> list[Finding]:
+        return [one async for one in examine_keys(cluster)]
+
+    subjects = ["c: key kek of given", "c: key c-kek of given"]
+    assert [(one.state, one.subject) for one in asyncio.run(found())] == [(State.GOOD, one) for one in subjects]
+    keys.error = KeyRefused("no right to use it")
+    assert [(one.state, one.what) for one in asyncio.run(found())] == [(State.PROBLEM, "no right to use it")] * 2
 
 
 def test_states_are_counted() -> None:

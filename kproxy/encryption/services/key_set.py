@@ -138,6 +138,7 @@ class KeySet:
     """
 
     Options = KeySetOptions
+    is_on_this_machine = True  # kproxy check may ask it which keys there are
 
     def __init__(self, options: KeySetOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
@@ -258,6 +259,9 @@ class KeySet:
         with self._lock:
             try:
                 status = self._path.stat()
+            except FileNotFoundError as error:
+                hint = "kproxy keys FILE --make KEY makes it, with its first key"
+                raise KeyServiceAway(f"{self._path}: {error.strerror}: {hint}") from None
             except OSError as error:
                 raise KeyServiceAway(f"{self._path}: {error.strerror}") from None
             read_of = (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,10 +1,11 @@
 """Which key service to use, as plain values: ``with: keys:`` of the filter ``encrypt``, or the file of the option --keys."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import msgspec
 
+from kproxy.encryption.services.contract import KeyDestroyed, KeyManager, KeyServiceError
 from kproxy.encryption.services.loading import service_class
 from kproxy.errors import UsageError
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, read_options, text
@@ -39,6 +40,21 @@ class KeySettings(Options, frozen=True):
             yield "with", str(error)
         if isinstance(options, Options):
             yield from ((f"with.{below}" if below else "with", why) for below, why in options.problems_here())
+
+    def missing_keys(self, key_names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield which of the keys do not exist, each with a sentence, if that shows on this machine: no network is asked."""
+        class_ = service_class(self.use)
+        if not getattr(class_, "is_on_this_machine", False):
+            return
+        service = class_(self.options())
+        assert isinstance(service, KeyManager)
+        for name in key_names:
+            try:
+                service.describe_key(name)
+            except KeyDestroyed as error:
+                yield name, f"{error}: kproxy keys FILE --make {name}, or name another one"
+            except KeyServiceError:  # it does not open, which problems_here reports
+                return
 
     def options(self) -> msgspec.Struct:
         """Return the options of the key service, checked. Raises OptionMistakes."""

@@ -1,0 +1,49 @@
+"""Does the key service of the filter encrypt make and unwrap data keys by the keys that the rules name? It is asked for one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+from kproxy.config import Cluster
+from kproxy.doctor.findings import Finding, good, problem
+from kproxy.encryption.services import KeyService, KeyServiceAway, KeyServiceError, key_service
+from kproxy.errors import UsageError
+from kproxy.options import read_options
+
+ADVICE = "produce requests are refused until it does; kproxy keys FILE --check KEY tries it alone"
+
+
+async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Ask for one data key by each key that a rule of encrypt writes with, and have it unwrapped.
+
+    Keys whose name depends on the topic are left out. After a KeyServiceAway the key service is not asked again.
+    """
+    from kproxy.filters.encrypt import EncryptOptions  # noqa: PLC0415 - few configurations encrypt
+
+    for use in cluster.filters:
+        if use.use != "encrypt":
+            continue
+        options = read_options(EncryptOptions, use.with_)
+        try:
+            opened = key_service(options.keys)
+        except UsageError as error:
+            yield problem(f"{cluster.name}: key service {options.keys.use}", str(error), ADVICE)
+            continue
+        with closing(opened) as service:
+            for name in options.names_of_keys(cluster.name):
+                subject = f"{cluster.name}: key {name} of {options.keys.use}"
+                try:
+                    await asyncio.to_thread(_try_key, service, name)
+                except KeyServiceError as error:
+                    yield problem(subject, str(error), ADVICE)
+                    if isinstance(error, KeyServiceAway):
+                        break
+                else:
+                    yield good(subject, "a data key was made and unwrapped")
+
+
+def _try_key(service: KeyService, name: str) -> None:
+    """Raises KeyServiceError."""
+    made = service.new_data_key(name)
+    if service.unwrap(name, made.wrapped) != made.plain:
+        raise KeyServiceError("the data key that was unwrapped is not the one that was made")
