@@ -20,7 +20,7 @@
 Any other exception from a public function is a bug.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -173,12 +173,28 @@ def did_you_mean(name: str, known: Iterable[str], where: str = "") -> str:
 
     If no known name is close: all of them if they are few, else *where* they are listed.
     """
+    names = list(known)
+    close = close_names(name, names)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are {', '.join(names)}" if len(names) <= FEW or not where else where
+
+
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return at most three of the *known* names for which *name* may be a misspelling, the closest first."""
     import difflib  # noqa: PLC0415 - needed for mistakes only
 
     lowered = {one.lower(): one for one in known}
     wanted = name[:100].lower()
     close = [wanted] if wanted in lowered else difflib.get_close_matches(wanted, lowered, 3, 0.6)
     close = close or [one for one in lowered if len(wanted) > 2 and wanted in one][:3]
-    if close:
-        return f"did you mean {' or '.join(lowered[one] for one in close)}?"
-    return f"there are {', '.join(lowered.values())}" if len(lowered) <= FEW or not where else where
+    return [lowered[one] for one in close]
+
+
+def meant_names(unknown: Iterable[str], known: Iterable[str], missing: Collection[str]) -> set[str]:
+    """Return the *missing* ones of the *known* names that an *unknown* name is probably a misspelling of, one for each."""
+    names = list(known)
+    meant: set[str] = set()
+    for name in unknown:
+        meant.update([one for one in close_names(name, names) if one in missing and one not in meant][:1])
+    return meant

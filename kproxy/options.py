@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 
-from kproxy.errors import UsageError, did_you_mean
+from kproxy.errors import UsageError, did_you_mean, meant_names
 from kproxy.protocol.addresses import MOST_PORT
 from kproxy.protocol.vocabulary import OPTION_ALIASES
 
@@ -163,17 +163,21 @@ class _Reading:
     def _struct(self, values: dict[str, Any], kind: inspect.StructType, path: str, depth: int) -> Any:
         fields = {field.encode_name: field for field in kind.fields}
         members: dict[str, Any] = {}
+        unknown: list[str] = []
         before = len(self._problems)
         for name, value in values.items():
             field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
+                unknown.append(str(name))
                 self._mistake(_join(path, str(name)), f"unknown name: {did_you_mean(str(name), fields)}")
             elif name != field.encode_name and field.encode_name in values:
                 self._mistake(_join(path, name), f"it is the former name of {field.encode_name}, which is here as well")
             else:
                 members[field.name] = self.value(value, field.type, _join(path, name), depth + 1)
-        for name, field in fields.items():
-            if field.required and field.name not in members:
+        missing = [name for name, field in fields.items() if field.name not in members]
+        meant = meant_names(unknown, fields, missing)
+        for name in missing:
+            if fields[name].required and name not in meant:
                 self._mistake(_join(path, name), "it is missing")
         return None if len(self._problems) > before else self._made(kind, members, path)
 

@@ -269,7 +269,8 @@ def _check_authentication(path: str, authentication: Authentication, tls: Listen
             f"{path}.mechanisms",
             f"{' and '.join(bare)} would send secrets unencrypted: give the cluster listener_tls, or set plain_without_tls",
         )
-    if not mechanisms and authentication.certificates is None:
+    has_ways = bool(mechanisms) or authentication.certificates is not None  # else that is the mistake
+    if not has_ways:
         yield f"{path}.mechanisms", "it is missing: name a SASL mechanism, or give certificates"
     if authentication.certificates is not None:
         if tls is None or tls.client_auth == "none":
@@ -281,7 +282,7 @@ def _check_authentication(path: str, authentication: Authentication, tls: Listen
             parse_rules(authentication.certificates)
         except UsageError as error:
             yield f"{path}.certificates", str(error)
-    if authentication.plain_without_tls and (has_tls or not bare):
+    if authentication.plain_without_tls and has_ways and (has_tls or not bare):
         yield (
             f"{path}.plain_without_tls",
             "it has no effect: no such mechanism is offered, or the cluster has listener_tls",
@@ -290,7 +291,7 @@ def _check_authentication(path: str, authentication: Authentication, tls: Listen
     parts["users"] = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
     for name, users in parts.items():
         needed = mechanisms & users
-        if bool(needed) != (getattr(authentication, name) is not None):
+        if has_ways and bool(needed) != (getattr(authentication, name) is not None):
             why = (
                 f"it is missing: {', '.join(sorted(needed))} needs it"
                 if needed
@@ -340,13 +341,14 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
 
 
 def _check_login(path: str, cluster: Cluster, login: Login) -> Iterator[Problem]:
-    in_vault = False
+    in_vault, all_are_references = False, True
     for name, secret in secrets_of(login):
         if re.fullmatch(VAULT_REFERENCE, secret):
             in_vault = True
         elif not is_reference(secret):  # without the text: it may be the secret itself
+            all_are_references = False
             yield f"{path}.{name}", 'it says where the secret is: write "file:PATH", "env:NAME" or "vault:PATH#FIELD"'
-    if in_vault != (login.vault is not None):
+    if in_vault != (login.vault is not None) and (in_vault or all_are_references):
         missing = "it is missing: a secret is in Vault" if in_vault else 'no secret is in it: write "vault:PATH#FIELD"'
         yield f"{path}.vault", missing
     yield from LOGINS.get(login.mechanism, _check_password_login)(path, login)

@@ -10,13 +10,13 @@ The type of the field decides how a value is read, not YAML 1.1: where it is tex
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import yaml
 from msgspec import Struct, inspect
 
-from kproxy.errors import ConfigError, Mistake, did_you_mean
+from kproxy.errors import ConfigError, Mistake, did_you_mean, meant_names
 from kproxy.options import (
     WITHHELD,
     OptionMistakes,
@@ -124,11 +124,18 @@ class LimitExceeded(Exception):
 
 
 class Conversion:
-    """Converts one document. Afterwards ``mistakes`` has all, and ``places`` maps each path to its line and column, from 1."""
+    """Converts one document.
+
+    Attributes:
+        mistakes: all that were found.
+        places: the line and column of each path, from 1.
+        misspelled: paths that are missing because another name there is probably a misspelling of theirs, which is a mistake.
+    """
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
         self.places: dict[str, Place] = {}
+        self.misspelled: set[str] = set()
         self._values = 0
         self._readers: dict[type[inspect.Type], Callable[[Node, Any, str, int], Any]] = {
             inspect.UnionType: self._union,
@@ -185,8 +192,13 @@ class Conversion:
         if not isinstance(node, yaml.MappingNode):
             return self.add_mistake(node, path, f"expected a group of {listed(fields)}; {_found(node, path)}")
         members = self._members(node, fields, path, depth)
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        meant = meant_names(
+            (name for name in names if not _field(name, fields)), fields, fields.keys() - members.keys()
+        )
+        self.misspelled.update(_join(path, name) for name in meant)
         for name, field in fields.items():
-            if field.required and name not in members:
+            if field.required and name not in members and name not in meant:
                 self.add_mistake(node, _join(path, name), "it is missing")
         values = {fields[name].name: value for name, value in members.items() if value is not BROKEN}
         empty = {field.name: _empty(field.type) for field in kind.fields if field.required}
@@ -197,6 +209,8 @@ class Conversion:
                 raise
             if len(values) == len(members) and not empty.keys() - values.keys():  # else there are mistakes already
                 for name, message in error.problems:
+                    if name.partition(".")[0] in meant:
+                        continue
                     below = _join(path, name)
                     self.mistakes.append(Mistake(*self.places.get(below, self.places[path]), below, message))
             return BROKEN
@@ -204,7 +218,7 @@ class Conversion:
     def _members(self, node: Node, fields: dict[str, inspect.Field], path: str, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for name, key, value in self._items(node, path):
-            field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
+            field = _field(name, fields)
             if field is None:
                 self.add_mistake(key, _join(path, name), f"unknown name: {did_you_mean(name, fields)}")
             elif field.encode_name in members:
@@ -264,6 +278,10 @@ class Conversion:
             return within(_plain(node, kind, unit), kind)
         except ValueError as error:
             return self.add_mistake(node, path, str(error))
+
+
+def _field(name: str, fields: Mapping[str, inspect.Field]) -> inspect.Field | None:
+    return fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
 
 
 def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:

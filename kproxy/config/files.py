@@ -287,6 +287,7 @@ def check_filters(config: Config) -> Iterator[Problem]:
                 yield from ((f"{path}.{below}", message) for below, message in error.problems)
             else:
                 made.append(loaded)
+                yield from ((f"{path}.use", message) for message in loaded.problems_at_start(config.schemas.has_any))
                 yield from _check_options(f"{path}.with", getattr(loaded, "options", None))
         if made:
             yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))

@@ -1,6 +1,7 @@
 """Text, a file or options -> a valid Config, or a ConfigError with every mistake."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,7 +97,7 @@ def read_key_settings(path: str) -> KeySettings:
         settings = conversion.convert(read_tree(_read(path), path), KeySettings)
     except OptionMistakes as error:  # of the options of the key service
         problems = error.problems
-    _raise_if_any(problems, conversion.places, conversion.mistakes, path)
+    _raise_if_any(problems, conversion.places, conversion.mistakes, path, conversion.misspelled)
     assert settings is not None
     return settings
 
@@ -124,7 +125,7 @@ def _parse(text: str, path: str, options: Options, filters: bool = True) -> Conf
 
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
-    _raise_if_any(_problems(config, filters), conversion.places, conversion.mistakes, path)
+    _raise_if_any(_problems(config, filters), conversion.places, conversion.mistakes, path, conversion.misspelled)
     return config
 
 
@@ -191,17 +192,32 @@ def _problems(config: Config, filters: bool) -> Iterator[Problem]:
 
 
 def _raise_if_any(
-    problems: Iterable[Problem], places: Mapping[str, "Place"], mistakes: Sequence[Mistake], source: str
+    problems: Iterable[Problem],
+    places: Mapping[str, "Place"],
+    mistakes: Sequence[Mistake],
+    source: str,
+    misspelled: Set[str] = frozenset(),
 ) -> None:
     """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of what could not be read in full."""
-    broken = {mistake.path for mistake in mistakes}
+    broken = {mistake.path for mistake in mistakes} | misspelled
     every = list(mistakes)
     for path, message in problems:
+        if any(_is_about(one, path, message) for one in misspelled):
+            continue
         if not broken.intersection(_with_parents(path)) and not any(one.startswith(f"{path}.") for one in broken):
             line, column = _place(path, places)
             every.append(Mistake(line, column, path if source else _option(path), message))
     if every:
         raise ConfigError(sorted(dict.fromkeys(every), key=lambda mistake: (mistake.line, mistake.column)), source)
+
+
+def _is_about(misspelled: str, path: str, message: str) -> bool:
+    """Return whether the problem is that a setting with a misspelled name is missing: the message names the setting.
+
+    Only for names such as listener_tls, which are no ordinary words.
+    """
+    group, _, name = misspelled.rpartition(".")
+    return "_" in name and group in _with_parents(path) and re.search(rf"\b{name}\b", message) is not None
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from struct import pack, unpack_from
 
-from kproxy.errors import DecodeError, KproxyError
+from kproxy.errors import DecodeError, KproxyError, UsageError
 from kproxy.filters.addresses import tail_start, withheld_tail
 from kproxy.filters.contract import (
     Close,
@@ -72,6 +72,14 @@ async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Ver
     return await pending
 
 
+class FilterNotStarted(UsageError):
+    """A filter refuses the configuration when it is started; ``filter`` is that filter."""
+
+    def __init__(self, filter_: Filter, sentence: str) -> None:
+        super().__init__(sentence)
+        self.filter = filter_
+
+
 class Chain:
     """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
@@ -127,9 +135,11 @@ class Chain:
                 filter_.runtime, filter_.later = runtime, self.filters[number + 1 :]
                 started.append(filter_)
                 filter_.on_start()
-        except Exception:
+        except Exception as error:
             for filter_ in started:
                 self._stop(filter_)
+            if isinstance(error, UsageError):
+                raise FilterNotStarted(started[-1], str(error)) from error
             raise
 
     def stop(self) -> None:

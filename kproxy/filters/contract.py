@@ -429,6 +429,13 @@ class Filter:
     ) -> None:
         """Note a frame of *size* bytes that it wants to HOLD and that passes, as it is larger than limits.held_frame_size."""
 
+    def problems_at_start(self, has_schemas: bool) -> Iterator[str]:
+        """Yield why it cannot start with the rest of the configuration. ``kproxy check`` and ``run`` refuse it then.
+
+        *has_schemas*: the configuration names sources of schemas.
+        """
+        yield from ()
+
     def warnings(self, before: Sequence["Filter"]) -> Iterator[str]:
         """Yield sentences about what may not be meant, with those filters listed before it. ``kproxy check`` shows them."""
         yield from ()

@@ -9,7 +9,15 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError, did_you_mean
-from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, OnFault, Wait, name_of, wait_without_limit
+from kproxy.filters.chain import (
+    HELD_FRAME_SIZE,
+    Chain,
+    FilterNotStarted,
+    OnFault,
+    Wait,
+    name_of,
+    wait_without_limit,
+)
 from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.passage import InThread
 from kproxy.filters.rewrite_addresses import RewriteAddresses
@@ -59,10 +67,13 @@ class Uses(Protocol):
 
 
 class FilterMistakes(UsageError):
-    """The mistakes in a filter of the configuration; ``problems`` has each with its path below ``FilterUse``."""
+    """The mistakes in a filter of the configuration; ``problems`` has each with its path below ``FilterUse``.
 
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(message for _, message in problems))
+    The text names the filter and the options, for readers without the file.
+    """
+
+    def __init__(self, sentence: str, problems: list[Problem]) -> None:
+        super().__init__(sentence)
         self.problems = problems
 
 
@@ -96,16 +107,21 @@ def load_chain(
         raise UsageError(f"filters[{number}]: {message}")
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
-    return Chain(
-        [*before, *first, *others, *after],
-        wait=wait,
-        most_frame_size=most_frame_size,
-        held_frame_size=held_frame_size,
-        in_thread=in_thread,
-        on_fault=on_fault,
-        clock=clock,
-        runtime=runtime,
-    )
+    try:
+        return Chain(
+            [*before, *first, *others, *after],
+            wait=wait,
+            most_frame_size=most_frame_size,
+            held_frame_size=held_frame_size,
+            in_thread=in_thread,
+            on_fault=on_fault,
+            clock=clock,
+            runtime=runtime,
+        )
+    except FilterNotStarted as error:
+        if error.filter not in filters:
+            raise
+        raise UsageError(f"filters[{filters.index(error.filter)}]: {error}") from error
 
 
 def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
@@ -149,13 +165,10 @@ def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
     except FilterMistakes:
         raise
     except OptionMistakes as error:
-        problems = (
-            (f"with.{path}", f"{use!r}: {path}: {why}") if path else ("with", f"{use!r}: {why}")
-            for path, why in error.problems
-        )
-        raise FilterMistakes(list(problems)) from error
+        problems = [(f"with.{path}" if path else "with", why) for path, why in error.problems]
+        raise FilterMistakes(f"{use!r}: {error}", problems) from error
     except UsageError as error:
-        raise FilterMistakes([("use", str(error))]) from error
+        raise FilterMistakes(str(error), [("use", str(error))]) from error
 
 
 def filter_class(use: str) -> type[Filter]:

@@ -183,10 +183,13 @@ class Validate(Filter):
     def on_start(self) -> None:
         """Open the sources of schemas. Raises UsageError if there are none."""
         self._schemas = self.runtime.schemas()
-        if not self._schemas.is_configured:
-            raise UsageError(
-                "validate needs schemas: name a registry, a folder or topics under schemas in the configuration"
-            )
+        for problem in self.problems_at_start(self._schemas.is_configured):
+            raise UsageError(problem)
+
+    def problems_at_start(self, has_schemas: bool) -> Iterator[str]:
+        """Yield that it needs schemas, if there are none."""
+        if not has_schemas:
+            yield "validate needs schemas: name a registry, a folder or topics under schemas in the configuration"
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
         """Return whether it is a request, or a response to which refused partitions are added."""

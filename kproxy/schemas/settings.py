@@ -81,6 +81,11 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         ),
     ] = None
 
+    @property
+    def has_any(self) -> bool:
+        """Return whether there is a source other than the traffic."""
+        return bool(self.topics or self.folders or self.registries)
+
     @classmethod
     def of_options(
         cls,

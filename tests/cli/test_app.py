@@ -157,6 +157,12 @@ def test_unknown_commands_are_one_sentence(kproxy: Kproxy) -> None:
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["run", "doctor"])
+def test_a_configuration_is_named_by_an_option(kproxy: Kproxy, command: str) -> None:
+    said = f"kproxy: k.yaml is an argument too many: write -c k.yaml; see kproxy {command} --help\n"
+    assert kproxy(command, "k.yaml") == (2, "", said)
+
+
 @pytest.mark.parametrize("words", [("decode", "--bogus"), ("decode", "--format")])
 def test_a_command_refers_to_its_own_help(kproxy: Kproxy, words: tuple[str, ...]) -> None:
     assert kproxy(*words)[2].rstrip().endswith("; see kproxy decode --help")
@@ -322,7 +328,10 @@ def test_dead_letters_that_would_be_written_in_plain_text(kproxy: Kproxy, tmp_pa
         {"use": "validate", "with": {"rules": [{"then": "dead_letter"}]}},
         {"use": "encrypt", "with": {"keys": {"use": "file", "with": to_builtins(keys)}}},
     ]
-    filters[1]["with"]["rules"] = [{"topics": ["bills"], "key": "k", "writes": "plain"}, {"topics": topics, "key": "k"}]
+    filters[1]["with"]["rules"] = [
+        {"topics": ["bills"], "key": "kek", "writes": "plain"},
+        {"topics": topics, "key": "kek"},
+    ]
     file = tmp_path / "k.yaml"
     file.write_text(
         f"{GOOD}    filters: {json.dumps(filters)}\nschemas: {{folders: ['{tmp_path}']}}\n", encoding="utf-8"

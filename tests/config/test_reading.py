@@ -67,6 +67,28 @@ def test_a_port_bound_twice_is_reported_at_the_second_place() -> None:
     assert line.startswith("k.yaml:5:13: clusters[1].listen: port 19092 is where clusters[0] listens")
 
 
+ONE_SLIP = [
+    ("authentication: {mechanism: [PLAIN], users: USERS}", "authentication.mechanism: unknown name"),
+    ("listner_tls: {}\n    authentication: {mechanisms: [PLAIN], users: USERS}", "listner_tls: unknown name"),
+    ("filters: [{use: deny, with: {rules: [{wen: 'true'}]}}]", "filters[0].with.rules[0].wen: unknown name"),
+    ("filters: [{use: deny, wth: {rules: []}}]", "filters[0].wth: unknown name"),
+    (
+        "login: {mechanism: SCRAM-SHA-256, username: u, password: 'vault:a/b', vault: {url: 'https://v', token: env:HOME}}",
+        "login.password: it says where the secret is",
+    ),
+    ("filters: [{use: validate, with: {rules: [{}]}}]", "filters[0].use: validate needs schemas: name a registry"),
+    ("filters: [{use: deny, with: {rules: [{}]}}]", "filters[0].with.rules[0].when: it is missing"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), ONE_SLIP)
+def test_one_slip_is_one_mistake_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(f'{{"unknown_users": "{"A" * 43}="}}')
+    (line,) = lines(f"{GOOD}    {text.replace('USERS', str(tmp_path / 'users'))}\n")
+    place, path, message = line.split(": ", 2)
+    assert place.startswith("k.yaml:4:") and f"{path}: {message}".startswith(f"clusters[0].{said}")
+
+
 def test_vault_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong with it has its place, and nothing that follows from that is reported."""
     monkeypatch.setenv("VAULT_TOKEN", "t")

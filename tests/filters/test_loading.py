@@ -28,7 +28,7 @@ from kproxy.filters.reference import described, options_of, render_list, render_
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.options import Options, Rotated, Size, text
 from kproxy.protocol import response_message
-from tests.support.filtering import connection, make, part, request_frame
+from tests.support.filtering import CallingRuntime, connection, make, part, request_frame
 
 PREFIX = "tests.filters.test_loading:Prefixed"
 MODULE = """
@@ -151,6 +151,11 @@ def test_a_chain_begins_with_the_rewriting_of_addresses_so_that_it_has_the_last_
 def test_a_mistake_in_a_chain_says_which_filter() -> None:
     with pytest.raises(UsageError, match=r"^filters\[1\]: there is no filter 'x'"):
         load_chain(cluster("port", FilterUse(use=PREFIX, with_={"prefix": ""}), FilterUse(use="x")))
+    needs_schemas = FilterUse(use="validate", with_={"rules": [{}]})
+    with pytest.raises(UsageError, match=r"^filters\[1\]: validate needs schemas"):
+        load_chain(
+            cluster("port", FilterUse(use=PREFIX, with_={"prefix": ""}), needs_schemas), runtime=CallingRuntime()
+        )
 
 
 def test_the_chain_is_given_what_it_needs() -> None:
@@ -263,8 +268,7 @@ def test_a_mistake_in_its_options_has_its_line(configuration: str) -> None:
         parse_config(configuration.replace("prefix: team-a.", "prefx: 1"), "kproxy.yaml")
     line = next(n for n, text in enumerate(configuration.splitlines(), 1) if "prefix:" in text)
     assert {(mistake.line, mistake.path) for mistake in caught.value.mistakes} == {
-        (line, "clusters[0].filters[0].with.prefx"),
-        (line, "clusters[0].filters[0].with.prefix"),
+        (line, "clusters[0].filters[0].with.prefx")
     }
 
 
