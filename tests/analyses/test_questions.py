@@ -229,10 +229,10 @@ def test_verdicts_say_what_their_numbers_count() -> None:
             analyses = [library.load()[one] for one in ("map", "inventory", "topics", "lag", "readiness")]
             words |= {(name[:2], one.id): answer(database, one, {}).verdict for one in analyses}
     assert words["05", "lag"] == "1 group; farthest behind: adm-g on adm-a-0, by at least 7 records"
-    assert words["05", "map"].startswith("9 topics seen; used or administered by 2 client ids; ")
+    assert words["05", "map"].startswith("9 topics seen; used or administered by 2 client ids. ")
     assert words["05", "topics"].startswith("1 topic with records; ")
     assert words["10", "inventory"].startswith("2 clients and 8 client ids of brokers in all; ")
-    assert words["10", "map"].startswith("3 topics seen; used or administered by 2 client ids and 5 of brokers; ")
+    assert words["10", "map"].startswith("3 topics seen; used or administered by 2 client ids and 5 of brokers. ")
     assert words["10", "readiness"].endswith(", as far as seen: 2 clients and 3 brokers")
 
 

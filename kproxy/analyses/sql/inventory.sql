@@ -28,7 +28,7 @@ columns:
 action: Give each application a client.id of its own, and bring software without a name up to date.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-511
 parameters: {}
-verdict: "{rows where role=client:client/clients}[ and {rows where role=broker:client id/client ids} of brokers] in all; {count software:kind/kinds} of software[; unknown software: {rows where software=null}]; busiest: {client_id}[, {software}[ {software_version}]], {requests:request/requests}"
+verdict: "{rows where role=client:client/clients}[ and {rows where role=broker:client id/client ids} of brokers] in all; {count software:kind/kinds} of software[; unknown software: {rows where software=null}]. {most requests} requests: {client_id}[, {software}[ {software_version}]], {requests:,}"
 order: 40
 */
 WITH requests AS (
