@@ -185,9 +185,9 @@ def ingest(
         "note": _note,
     }
     if checkpoint is not None and follow:
-        from kproxy.spark.source import follow as start  # noqa: PLC0415
+        from kproxy.spark import source  # noqa: PLC0415
 
-        start(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
+        source.run(lambda: source.follow(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options))
         return DAMAGED if job.catalog_of(context, target).has_problems() else DONE
     report = job.ingest(context, inputs, target, **options)
     _tell(report)

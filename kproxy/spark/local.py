@@ -165,7 +165,7 @@ def _serve(steps: tuple[Step, ...], parts: Sequence[list[Any]], pipe: Connection
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this process
     for each in others:
         each.close()
-    with suppress(EOFError):
+    with suppress(EOFError, OSError):  # of the pipe
         while True:
             number = pipe.recv()
             try:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -53,6 +54,7 @@ log = logging.getLogger(__name__)
 NUMBERED = re.compile(r"(.+)\.\d{6}((?:\.[A-Za-z0-9]+)+)")
 PACKED = re.compile(r"\.(gz|zst)$")
 MARKED = "\0"  # separates identity and path; no path contains it
+NOT_READY, MOST_STARTS = "Python worker failed to connect back", 3  # what Spark says of a process that starts late
 Files = Sequence[InputFile]
 
 
@@ -350,6 +352,22 @@ def follow(
     batch = partial(_ingest_batch, output, options, on_batch)
     writer = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(batch)
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
+
+
+def run(start: Callable[[], "StreamingQuery"]) -> None:
+    """Start a query of this source and await its end; start it again, from its checkpoint, if its process was not ready in time.
+
+    Spark waits 10 s for the process with the source, which no setting changes; on a busy machine it may need more to start.
+    Raises StreamingQueryException for what else ends the query.
+    """
+    for left in reversed(range(MOST_STARTS)):
+        try:
+            start().awaitTermination()
+        except StreamingQueryException as error:
+            if not left or NOT_READY not in str(error):
+                raise
+        else:
+            return
 
 
 def _ingest_batch(

@@ -4,14 +4,16 @@ import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import find_files
 from kproxy.spark.rows import spark_schema
-from kproxy.spark.source import FolderReader, Settings, complete, follow, marks_of, offset, register
+from kproxy.spark.source import NOT_READY, FolderReader, Settings, complete, follow, marks_of, offset, register, run
 from tests.support.command import decode
 from tests.support.corpus import CAPTURES
 from tests.support.split_captures import rowset
@@ -36,9 +38,7 @@ def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Pa
             (folder / "kafka.jsonl").write_text('{"event":"exch')
         frame = spark.readStream.format("kproxy").option("table", "exchanges").load(str(folder))
         writer = frame.writeStream.format("parquet").option("path", str(out))
-        query = writer.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start()
-        query.awaitTermination(300)
-        assert query.exception() is None
+        run(writer.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start)
         counts.append(spark.read.parquet(str(out)).count())
     assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
 
@@ -52,9 +52,7 @@ def test_what_is_there_is_read_once_a_file_at_a_time(spark: "SparkSession", tmp_
             put(folder, f"{name}{step}.pcap", "06-sasl-scram.pcap")
         frame = spark.readStream.format("kproxy").option("maxFilesPerTrigger", "1").load(str(folder))
         writer = frame.writeStream.format("parquet").option("path", str(out)).option("checkpointLocation", str(check))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(300)
-        assert query.exception() is None
+        run(writer.trigger(availableNow=True).start)
         assert spark.read.parquet(str(out)).count() == 3 * 41 * (step + 1)
         assert len(list((check / "commits").glob("[0-9]"))) == 3 * (step + 1)
 
@@ -72,11 +70,21 @@ def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path)
             (folder / "a.pcap").write_bytes(whole)
             os.utime(folder / "a.pcap", (OLD, OLD))
             put(folder, "b.pcap", "06-sasl-scram.pcap")
-        query = follow(spark, [str(folder)], str(out), str(tmp_path / "check"), once=True, on_batch=reports.append)
-        query.awaitTermination(300)
-        assert query.exception() is None
+        run(lambda: follow(spark, [str(folder)], str(out), str(tmp_path / "check"), once=True, on_batch=reports.append))
     assert [report.read for report in reports] == [1, 2]
     assert len(rowset(out)["exchanges"]) == 23 + 41
+
+
+def test_a_query_whose_process_starts_late_is_started_again_and_no_other() -> None:
+    ends = [StreamingQueryException(f"Job aborted: {text}.") for text in (NOT_READY, NOT_READY, "no space", NOT_READY)]
+    given = iter([*ends[:2], None, ends[2], *ends[:2], ends[3]])
+    query = Mock(awaitTermination=Mock(side_effect=given))
+    run(lambda: query)
+    for last in (ends[2], ends[3]):
+        with pytest.raises(StreamingQueryException) as raised:
+            run(lambda: query)
+        assert raised.value is last
+    assert query.awaitTermination.call_count == 7
 
 
 def reader(folder: Path, **options: str) -> FolderReader:
