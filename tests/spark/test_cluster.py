@@ -141,6 +141,6 @@ def test_executors_without_a_disk_in_common_shuffle_through_spark(
     with cluster(tmp_path, own) as master:
         disks = {"TMPDIR": str(own), "SPARK_LOCAL_DIRS": str(own)}
         told = submit(master, archive, *words, str(common / CAPTURE.name), settings=[link], **disks)
-    assert "1 files read" in told
+    assert "1 file read" in told
     assert "in one piece" not in told
     assert differences(decoded(CAPTURE, tmp_path, "--records"), rowset(common / "out")) == {}
