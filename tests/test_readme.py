@@ -51,6 +51,7 @@ EXAMPLE = re.compile(r"^\$ (kproxy .+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
 def printed(command: str) -> str:
     program = f"{shlex.quote(sys.executable)} -c 'from kproxy.cli import main; main()'"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "NO_COLOR": "1"}
+    environment.pop("COLUMNS", None)  # README shows what is printed without
     shell = f'kproxy() {{ {program} "$@"; }}\n{command}'
     with tempfile.TemporaryDirectory(prefix="kproxy-readme-") as folder:
         (Path(folder) / "captures").symlink_to(ROOT / "captures")

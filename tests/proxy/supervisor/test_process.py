@@ -220,8 +220,8 @@ def test_changes_of_the_configuration_are_used_and_mistakes_are_not(run: Run) ->
     process.until("the configuration was taken")
     run.file.write_text("clusters:\n  - listen: nowhere\n    bootstap: [b:1]\n", encoding="utf-8")
     first = process.until("a mistake in the configuration")
-    assert (first["file"], first["line"], first["column"]) == (str(run.file), 2, 5)
-    assert process.until("the configuration before stays")["count"] == 3
+    assert (first["file"], first["line"], first["column"]) == (str(run.file), 2, 13)
+    assert process.until("the configuration before stays")["count"] == 2
     configured = len(process.events("received configure"))
     os.kill(children[0], signal.SIGKILL)
     # with what was there before: else it would not be ready
