@@ -286,6 +286,7 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal then
+    monkeypatch.setenv("TERM", "xterm")  # on a dumb one it shows nothing
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(progress_module, "UPDATE_S", 0.0)
     with open_capture(FIRST) as capture, progress(Files([FIRST]), capture, wanted=True) as advance:
