@@ -998,7 +998,7 @@ cdef class Flows:
 
     @property
     def segments_again(self) -> int:
-        """Number of segments with bytes that were captured before, in connections that somebody reads."""
+        """Number of TCP segments that repeat bytes which were captured before; segments of ignored connections do not count."""
         return self.budget.segments_again
 
     @property

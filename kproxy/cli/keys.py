@@ -139,7 +139,7 @@ def _destroyed(key_name: str, before: int | None) -> str:
 
 
 def _confirm(managed: KeyManager, key_name: str, before: int | None) -> None:
-    """Ask a person whether it is meant. Raises UsageError if it is not, or nobody can be asked."""
+    """Ask for confirmation. Raises UsageError if the answer is no, or if standard input is not a terminal."""
     if not sys.stdin.isatty():
         raise UsageError("--destroy asks on a terminal whether it is meant; elsewhere give --yes")
     managed.destroy(key_name, before, dry_run=True)  # before the question, say that there is no such key

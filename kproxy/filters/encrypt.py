@@ -129,6 +129,10 @@ class EncryptRule(Options, frozen=True):
         text("Other topics, by name, whose encrypted records are copied to these without kproxy, as mirrors do."),
     ] = ()
 
+    def names_header(self, name: str) -> bool:
+        """Return whether the values of headers of this name are encrypted."""
+        return any(fnmatchcase(name, one) for one in self.headers)
+
 
 class EncryptOptions(Options, frozen=True):
     """Options of encrypt."""
@@ -264,12 +268,12 @@ class Encrypt(Filter):
         rule = self._rule_of(topic)
         if rule is None or not self._encrypts(topic):
             return None
-        key_name, named = self._key_name(rule, topic), rule.headers
+        key_name = self._key_name(rule, topic)
         try:
             each = self._keys.for_writing(topic, key_name).growth
         except (KeyNotYet, KeyServiceError):  # it is asked for now
             each = FIXED_GROWTH + len(key_name.encode()) + len(topic.encode()) + USUAL_WRAPPED
-        return lambda names: each * (1 + sum(any(fnmatchcase(name, one) for one in named) for name in names))
+        return lambda names: each * (1 + sum(map(rule.names_header, names)))
 
     def _encrypts(self, topic: str) -> bool:
         rule = self._rule_of(topic)
@@ -554,7 +558,7 @@ def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
     """Return whether a rule names a header; None if it names none."""
     if not rule.headers:
         return None
-    return lambda name: any(fnmatchcase(name.decode("utf-8", "surrogateescape"), one) for one in rule.headers)
+    return lambda name: rule.names_header(name.decode("utf-8", "surrogateescape"))
 
 
 def _encrypt(job: Job) -> None:

@@ -56,8 +56,8 @@ def duckdb_type(kind: Kind) -> str:
     if isinstance(kind, list):
         return f"{duckdb_type(kind[0])}[]"
     if isinstance(kind, dict):
-        if len({name.casefold() for name in kind}) < len(kind) or not kind:
-            return ANY  # a struct of DuckDB cannot have names that differ in case alone
+        if not _can_be_struct(kind):
+            return ANY
         return f"STRUCT({', '.join(f'{_quoted(name)} {duckdb_type(inner)}' for name, inner in kind.items())})"
     return ANY if kind == "NULL" else kind  # of a field that is null wherever DuckDB looked
 
@@ -69,7 +69,7 @@ def spark_type(kind: Kind) -> str:
     if isinstance(kind, list):
         return f"ARRAY<{spark_type(kind[0])}>"
     if isinstance(kind, dict):
-        if len({name.casefold() for name in kind}) < len(kind) or not kind:
+        if not _can_be_struct(kind):
             return "STRING"
         fields = (f"`{name.replace('`', '``')}`: {spark_type(inner)}" for name, inner in kind.items())
         return f"STRUCT<{', '.join(fields)}>"
@@ -77,12 +77,17 @@ def spark_type(kind: Kind) -> str:
 
 
 def agreed(found: Sequence[Mapping[str, Kind]]) -> dict[str, Kind]:
-    """Return the kinds of fields by name, of those whose schemas agree."""
+    """Return the kind of each field, by its name; fields for which schemas have different kinds are left out."""
     every: dict[str, list[Kind]] = {}
     for kinds in found:
         for name, kind in kinds.items():
             every.setdefault(name, []).append(kind)
     return {name: kinds[0] for name, kinds in every.items() if all(kind == kinds[0] for kind in kinds)}
+
+
+def _can_be_struct(fields: Mapping[str, Kind]) -> bool:
+    """Return whether an engine's struct can have these fields: it has at least one, and none whose names differ in case alone."""
+    return 0 < len(fields) == len({name.casefold() for name in fields})
 
 
 def _quoted(name: str) -> str:

@@ -112,7 +112,7 @@ class Catalog:
         return [problem for file in sorted(files) for problem in self._of(file).problems]
 
     def unread(self, files: Iterable[InputFile]) -> int:
-        """Count the files of which nothing could be read."""
+        """Return how many of the files could not be read at all."""
         return sum(self._of(file).is_unread for file in files)
 
     def with_others(self, files: list[InputFile], note: Callable[[str], None]) -> list[InputFile]:

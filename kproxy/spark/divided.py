@@ -321,7 +321,7 @@ Read: TypeAlias = Callable[[int], Iterator[tuple[Key, bytes]]]
 
 
 def _name_of(part: Part) -> str:
-    """The name of a part, also of one that is surveyed again from another beginning."""
+    """Return the name of a part. It stays the same if the part is surveyed again from another first packet."""
     return f"{part.file}-{part.stop}"
 
 

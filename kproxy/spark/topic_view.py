@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kproxy.analyses.topic_view import BEFORE
 from kproxy.encryption.envelope import MARKER
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
@@ -18,14 +19,6 @@ from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES
 from kproxy.schemas.viewer import SchemaViewer, make_viewers, why_no_objects
 
-BEFORE = (
-    "client_id",
-    "direction",
-    "partition",
-    "partition_offset",
-    "timestamp",
-    "key_json",
-)  # as the view of kproxy sql
 MOST_SAMPLES = 1_000  # values that the driver reads to meet all schemas
 MOST_STORED = 20_000  # records of topics in which registries keep schemas
 
@@ -57,12 +50,9 @@ def _view(
 ) -> DataFrame:
     found = records.sparkSession.read.json(objects.select("value_json").rdd.map(lambda row: row[0])).schema
     if not found.fields:
-        of_topic, is_encrypted = (
-            records.where(F.col("topic") == topic),
-            F.substring("value", 1, len(MARKER)) == F.lit(MARKER),
-        )
+        is_encrypted = F.substring("value", 1, len(MARKER)) == F.lit(MARKER)
         problem = F.min(F.when(is_encrypted, F.col("value_problem")))
-        [row] = of_topic.agg(F.count("*"), F.count_if(is_encrypted), problem).collect()
+        [row] = records.where(F.col("topic") == topic).agg(F.count("*"), F.count_if(is_encrypted), problem).collect()
         raise UsageError(f"{topic}: {why_no_objects(*row)}")
     kinds = _kinds(topic, records, schemas)
     typed = {name: spark_type(kind) for name, kind in kinds.items()}
