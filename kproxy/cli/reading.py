@@ -50,6 +50,8 @@ class FirstAnswer:
         spent, worked = time.monotonic() - self._began[0], time.process_time() - self._began[1]
         if worked < AFTER_S and spent < AFTER_WAITING_S:
             return False
+        if total is None and spent < LEAST_LEFT_S:  # compressed: as much again may be left as was read
+            return False
         self.was_asked = True
         return total is None or (total - read) * spent > LEAST_LEFT_S * read
 

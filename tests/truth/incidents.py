@@ -198,7 +198,7 @@ def wrong_password(lab: Lab) -> None:
     lab.wait(9)
     lab.expect("authentication_failed", client_id="stale-c")
     lab.expect("authentication_failed", client_id="stale-java")
-    lab.allow("reconnect_loop", client_id="stale-c")
+    lab.allow("reconnect_loop", client_id="stale-c", cause="login refused")
 
 
 LIBRARIES: dict[str, dict[str, str]] = {name: {"library": name} for name in ("java", "kafka-python", "aiokafka")}
@@ -416,7 +416,7 @@ def wrong_passwords_of_python(lab: Lab) -> None:
     lab.wait(9)
     for library in ("kafka-python", "aiokafka"):
         lab.expect("authentication_failed", client_id=f"stale-{library}")
-        lab.allow("reconnect_loop", client_id=f"stale-{library}")
+        lab.allow("reconnect_loop", client_id=f"stale-{library}", cause="login refused")
 
 
 @workload(

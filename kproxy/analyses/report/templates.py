@@ -9,7 +9,7 @@
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
                           200 at most so many characters of a text; else as in Python
-    [text|otherwise]      text, or otherwise (which may be left out) where the first field of text is 0, empty, false or NULL
+    [text|otherwise]      text; otherwise (it may be left out) where the first field of text is 0, empty, none, false or NULL
 
 A time is shown in UTC, as everywhere in a report: 2026-11-21T09:30:00Z. A name from the traffic is escaped and shortened.
 What is NULL is shown as "unknown", an empty client_id as "(no client id)".
@@ -33,6 +33,7 @@ FIELD = re.compile(
 MARKS = re.compile(r"([\[\]|])")
 PLURAL = re.compile(r"[^/]+/[^/]+")
 UNKNOWN = "unknown"
+NOTHING = (None, 0, "", "none", [], ())  # also False and 0.0
 NO_CLIENT_ID = "(no client id)"  # null in the request header, or empty
 LONGEST = 80  # characters of a name or a reason
 
@@ -97,7 +98,7 @@ def _fill(nodes: Nodes, rows: Sequence[Row]) -> str:
 
 def _applies(nodes: Nodes, rows: Sequence[Row]) -> bool:
     first = next((node for node in nodes if isinstance(node, Field)), None)
-    return first is None or bool(_value(first.value, rows))
+    return first is None or _value(first.value, rows) not in NOTHING
 
 
 def show(value: Any, spec: str = "") -> str:

@@ -35,7 +35,7 @@ columns:
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
 sampled: Other reads and writes may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with records; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch[; {refused_records:,} of these records were refused]"
+verdict: "{count topic:topic/topics} with records; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch[; {refused_records:record/records} refused]"
 order: 45
 */
 WITH batches AS (

@@ -24,7 +24,7 @@ reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
   min_seconds: {default: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
-verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} worked again after {needed_ms:ms}; what it never did again: {stopped}. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}|did not work again][; it never did this again: {stopped}]. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
 order: 11
 only_if: >-
   FROM (

@@ -8,7 +8,8 @@ meaning: >
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login. Otherwise the cause is unknown: the login, or an address that is out of reach.
+  others work only after a login. Where the broker answered that it refuses the login, that is the cause. Otherwise it is unknown:
+  the login, or an address that is out of reach.
 basis:
   rests_on: connections that end after their opening, and the other connections at that port
   certainty: inferred
@@ -36,7 +37,7 @@ parameters:
   min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
-verdict: "{rows:client connects/clients connect} without getting to work. {most connections}: {client_id} at {client_address} to {broker}, {connections:connection/connections}, cause: {cause}; errors: {error_name}; {closed_by_broker:,} closed by the broker. Change {change}."
+verdict: "{rows:client connects/clients connect} without getting to work. {most connections}: {client_id} at {client_address} to {broker}, {connections:connection/connections}, cause: {cause}[ ({error_name})]; {closed_by_broker:,} closed by the broker. Change {change}."
 order: 20
 only_if: >-
   FROM connections AS c
@@ -59,9 +60,9 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause = 'unknown' OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
+    severity: CASE WHEN cause IN ('unknown', 'login refused') OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
   is_summed: true
-  having: (cause <> 'unknown' AND connections >= $min_certain_connections * CASE cause WHEN 'TLS to a listener of clear text' THEN 3 ELSE 1 END)
+  having: (cause NOT IN ('unknown', 'login refused') AND connections >= $min_certain_connections * CASE cause WHEN 'TLS to a listener of clear text' THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
 */
@@ -98,11 +99,17 @@ WITH worked AS (
     -- without a response, nothing is known unless the broker was seen to close
     WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us <= $max_seconds * 1000000
         AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
+), named AS (
+    SELECT * EXCLUDE (cause), -- a connection may end before its answer is seen
+        CASE WHEN cause = 'unknown' AND max(
+            CASE WHEN error_name IN ('SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE') THEN 1 END
+        ) OVER (PARTITION BY client_id, client_address, broker, has_metadata) = 1 THEN 'login refused' ELSE cause END AS cause
+    FROM causes
 ), idle AS (
     SELECT *,
         count(*) OVER (
             PARTITION BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 10000000) AS in_ten_seconds
-    FROM causes
+    FROM named
     WHERE cause IS NOT NULL
 ), periods AS (
     SELECT client_id, client_address, broker, has_metadata, cause,
@@ -110,6 +117,7 @@ WITH worked AS (
             WHEN 'clear text to a TLS listener' THEN 'security.protocol to SSL or SASL_SSL, or the port'
             WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
+            WHEN 'login refused' THEN 'its user, password or sasl.mechanism'
             ELSE 'its login, or advertised.listeners'
         END AS change,
         max(software) AS software,
