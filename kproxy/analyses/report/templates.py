@@ -33,7 +33,6 @@ FIELD = re.compile(
 MARKS = re.compile(r"([\[\]|])")
 PLURAL = re.compile(r"[^/]+/[^/]+")
 UNKNOWN = "unknown"
-NOTHING = (None, 0, "", "none", [], ())  # also False and 0.0
 NO_CLIENT_ID = "(no client id)"  # null in the request header, or empty
 LONGEST = 80  # characters of a name or a reason
 
@@ -98,7 +97,7 @@ def _fill(nodes: Nodes, rows: Sequence[Row]) -> str:
 
 def _applies(nodes: Nodes, rows: Sequence[Row]) -> bool:
     first = next((node for node in nodes if isinstance(node, Field)), None)
-    return first is None or _value(first.value, rows) not in NOTHING
+    return first is None or (_value(first.value, rows) or "none") != "none"
 
 
 def show(value: Any, spec: str = "") -> str:
