@@ -324,7 +324,7 @@ def _check_state(output_format: str, state: str | None) -> None:
     if output_format == "iceberg" and state is None:
         raise UsageError("iceberg needs --state DIR, since -o names tables of a catalog")
     if output_format == "parquet" and state is not None:
-        raise UsageError("--state is for delta and iceberg: the tables of parquet have it beside them")
+        raise UsageError("--state is for delta and iceberg: parquet keeps its state in the folder of tables")
 
 
 def _note(sentence: str) -> None:

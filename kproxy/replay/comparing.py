@@ -64,10 +64,10 @@ class LeftOut(StrEnum):
     SIZES = "sizes on disk"
     DIVISION = "which records came in which Fetch answer: all that was read of a partition is compared"
     OFFSETS = "offsets, by as much as the log of the new cluster begins elsewhere"
-    ASSIGNED = "at which heartbeat a member is told of its partitions: what it has been told by then is compared"
-    LEADER = "members of a group, which the broker tells the one that it chooses as leader: it chose another"
-    FOLLOWS = "answers, or parts of them, whose error code differs: it is told, and what follows from it is not"
-    NOT_READY = "answers that told the client to try again, as a coordinator or leader was not ready: now it was"
+    ASSIGNED = "which heartbeat assigns a member its partitions: what is assigned by then is compared"
+    LEADER = "members of a group, which only the leader gets: the broker chose another leader"
+    FOLLOWS = "other fields of an answer whose error code differs: only the error code is shown"
+    NOT_READY = "answers that asked the client to try again, as a coordinator or leader was not ready: now it was"
 
 
 BY_NAME = {

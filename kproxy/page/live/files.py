@@ -205,7 +205,7 @@ class LiveFiles:
         """Close the files that no query can need any more."""
         for number, hold in list(self._holds.items()):
             if self.lingering > hold.most:
-                hold.give_up(f"more came meanwhile than can be kept beside it ({hold.most >> 20} MiB); ask for less")
+                hold.give_up(f"more traffic came meanwhile than fits in memory ({hold.most >> 20} MiB); select less")
                 self._holds.pop(number, None)
         if self._holds:
             return

@@ -101,7 +101,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-HOW = "open the address that kproxy has told (see kproxy run --help), or send the token in the header X-Kproxy-Token"
+HOW = "open the address that kproxy printed (see kproxy run --help), or send the token in the header X-Kproxy-Token"
 
 
 _STYLE = (
