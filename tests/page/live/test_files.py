@@ -176,7 +176,7 @@ def test_what_is_held_stays_readable_until_too_much_has_left(files: LiveFiles, c
         files.remove_oldest()
         clock.now += LINGER_S
         files.close_replaced()
-        assert len(why) == 1 and "ask for less" in why[0]
+        assert len(why) == 1 and "select less" in why[0]
         assert files.lingering == 0, "closed: it was given up"
 
 
