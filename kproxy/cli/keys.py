@@ -1,5 +1,6 @@
 """``kproxy keys``: the keys that data keys are wrapped by. It shows names, versions and times, never a key."""
 
+import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -31,6 +32,11 @@ STILL_IN_USE = (
 @click.option("--make", metavar="KEY", help="Make this key.")
 @click.option("--rotate", metavar="KEY", help="Add a version to this key: new data keys are wrapped by it.")
 @click.option("--check", metavar="KEY", help="Have a data key made and unwrapped by this key, as for records.")
+@click.option(
+    "--record-keys",
+    metavar="KEY",
+    help="Make a data key for record keys, wrapped by this key; print what a rule of encrypt takes.",
+)
 @click.option(
     "--rewrap", metavar="KEY", help="Wrap data keys by the newest version; they are lines in base 64 on standard input."
 )
@@ -69,13 +75,15 @@ def keys(file: str, before: int | None, dry_run: bool, yes: bool, form: str, **a
         raise click.UsageError("--yes belongs to --destroy")
     settings = read_key_settings(file)
     with Sink(None, live=False) as sink:
-        if actions["check"] is not None:
-            with closing(unbounded(settings) if dry_run else key_service(settings)) as service:
-                _say(sink, _check(service, actions["check"], dry_run))
-            return
+        for action, act in (("check", _check), ("record_keys", _record_keys)):
+            if (key_name := actions[action]) is not None:
+                with closing(unbounded(settings) if dry_run else key_service(settings)) as service:
+                    _say(sink, act(service, key_name, dry_run))
+                return
         with closing(unbounded(settings)) as managed:
             if not isinstance(managed, KeyManager):
-                raise UsageError(f"the keys of {settings.use} are not managed by kproxy; --check is all that it can do")
+                able = "--check and --record-keys are all that it can do"
+                raise UsageError(f"the keys of {settings.use} are not managed by kproxy; {able}")
             if not chosen:
                 _list(sink, managed.list_keys(), form)
                 return
@@ -107,15 +115,28 @@ def _described(facts: KeyFacts) -> str:
 
 def _check(service: KeyService, key_name: str, dry_run: bool) -> str:
     if dry_run:
-        facts = service.describe_key(key_name) if isinstance(service, KeyManager) else None
-        if facts is not None and facts.oldest is None:
-            raise UsageError(f"the key {key_name}: {_described(facts)}")
-        known = "" if facts is None else f" ({_described(facts)})"
-        return f"would have a data key made by {key_name}{known}, and unwrapped"
+        return f"would have a data key made by {_described_key(service, key_name)}, and unwrapped"
     made = service.new_data_key(key_name)
     if service.unwrap(key_name, made.wrapped) != made.plain:
         raise UsageError(f"{key_name}: the data key that was unwrapped is not the one that was made")
     return f"{key_name}: a data key was made, wrapped in {len(made.wrapped)} bytes, and unwrapped"
+
+
+def _record_keys(service: KeyService, key_name: str, dry_run: bool) -> str:
+    if dry_run:
+        return f"would have a data key for record keys made by {_described_key(service, key_name)}"
+    wrapped = b64encode(service.new_data_key(key_name).wrapped).decode()
+    return f"record_keys: {json.dumps({'key': key_name, 'wrapped': wrapped}, ensure_ascii=False)}"
+
+
+def _described_key(service: KeyService, key_name: str) -> str:
+    """Return the name of a key, and what may be shown of it. Raises UsageError if it has been destroyed."""
+    if not isinstance(service, KeyManager):
+        return key_name
+    facts = service.describe_key(key_name)
+    if facts.oldest is None:
+        raise UsageError(f"the key {key_name}: {_described(facts)}")
+    return f"{key_name} ({_described(facts)})"
 
 
 def _make(managed: KeyManager, key_name: str, before: int | None, dry_run: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Records that brokers cannot read: values and chosen headers are encrypted on their way to brokers, and decrypted afterwards.
+"""Records that brokers cannot read: values, by choice keys and headers, are encrypted for brokers, and decrypted afterwards.
 
 Each record carries all that it takes to decrypt it, except the key of the key service: brokers, mirrors and compaction move
 records one by one.
@@ -6,19 +6,20 @@ records one by one.
     envelope.py     the format below: Envelope is written before and read from an encrypted field
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
-    reading.py      RecordKeys: values in captures, for decode, sql, report and the page
+    reading.py      OutputKeys: fields of records in captures, for decode, sql, report and the page
     services/       what makes and unwraps data keys: contract.py says how, one module for each key service
 
 The way of a key. A key service (a local file, Vault, a cloud's KMS) has key-encryption keys that never leave it, each with a
 name. It makes data keys: 32 random bytes, which it also returns *wrapped*, that is encrypted with the named key. Records are
 encrypted with a data key and carry it wrapped. To read them, kproxy has it unwrapped once and keeps it in memory for a while.
+Record keys take a data key of their own that is not replaced: it stands, wrapped, in the rule.
 
 The format, version 1. Numbers are big-endian; sizes are in bytes
 
     offset  size  what
     0       4     C3 4B 50 45: the marker. It is no UTF-8, no JSON, and no framing of a serializer begins like this
     4       1     the version: 1
-    5       1     lower four bits: what is encrypted: 0 a value, 2 the value of a header (1 is kept for keys);
+    5       1     lower four bits: what is encrypted: 0 a value, 1 a record key, 2 the value of a header;
                   upper four bits: how it is compressed: 0 not, 4 as one frame of zstd that says its content's size
     6       2     size of the envelope: from the marker to the end of the wrapped data key
     8       1     size of the key's name, then the name, UTF-8: the key of the service that wraps the data key
@@ -28,11 +29,22 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
             n     the encrypted bytes, as many as the plain ones, or as the compressed ones
             16    tag
 
-    Cipher: AES-256-GCM (NIST SP 800-38D). Associated data: the envelope as it stands; for a header, the size of its name (4)
-    and the name; then 00 if the record has no key, else 01 and the key. A field without the marker is plain: a topic may have
-    both. A null value is never encrypted, so tombstones stay tombstones. An empty value is encrypted. Headers are not
-    compressed. Whatever begins with the marker and is no envelope, is damaged; so is a value with other first four bytes whose
-    names and sizes are those of an envelope: its marker was changed.
+    A record key has these after its envelope in place of the last three, and is not compressed:
+
+            16    synthetic IV
+            n     the encrypted bytes, as many as the plain ones
+
+    Cipher of values and headers: AES-256-GCM (NIST SP 800-38D). Associated data: the envelope as it stands; for a header, the
+    size of its name (4) and the name; then 00 if the record has no key, else 01 and the plain key.
+
+    Cipher of record keys: AES-256-SIV (RFC 5297) without a nonce, as equal keys of a topic have to give equal bytes. Its 64 bytes
+    of key are HKDF (RFC 5869) with SHA-512 of the data key, without salt, with the info "kproxy record keys of " and the topic's
+    name. Associated data: one string, the envelope as it stands.
+
+    A field without the marker is plain: a topic may have both. A null value is never encrypted, so tombstones stay tombstones,
+    nor is a null key. An empty value or key is encrypted. Headers are not compressed. Whatever begins with the marker and is no
+    envelope, is damaged; so is a field with other first four bytes whose names and sizes are those of an envelope: its marker was
+    changed.
 
     Why AES-256-GCM: it is the fastest here by far. At 64 KiB a value, `cryptography` encrypts 2,700 MB/s with it, 1,700 with
     ChaCha20-Poly1305, and 335 with AES-256-GCM-SIV, which is below what this filter has to reach. What GCM-SIV forgives, a nonce
@@ -49,15 +61,15 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
 
 What the associated data binds, and what it cannot
 
-    Bound: the value to its record key, to the name of the topic, to the part (value, or header of a name), to the key's name
-    and the data key. Whoever can write to the broker's disk cannot change a value, move it to another record key, header or
-    topic, without an error.
+    Bound: the value to its plain record key, to the name of the topic, to the part (value, or header of a name), to the key's
+    name and the data key; an encrypted record key to the topic, the key's name and its data key. Whoever can write to the
+    broker's disk cannot change a value, move it to another record key, header or topic, without an error.
     Not bound: the partition and the offset, which are not known on Produce, and which mirrors and repartitioning change; the
     timestamp, which brokers set with LogAppendTime; headers to their value and to one another, as mirrors add some. So an
     attacker with the broker's disk can delete records and repeat old ones: under the same record key in the same topic, an old
-    value stands for a new one. He sees record keys, headers, times, sizes, the topic, the names of keys, and who writes when.
-    He can also put plain records of his own into a topic, or change the marker and a size after it, so that an encrypted value
-    is given out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted.
+    value stands for a new one. He sees record keys that stay plain, headers, times, sizes, the topic, the names of keys, and who
+    writes when. He can also put plain records of his own into a topic, or change the marker and a size after it, so that an
+    encrypted value is given out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted.
     A rule opens records of the key that it names, and of those that it names as ``other_keys``. Whoever may use one of those
     keys at the key service can write values that open.
     Mirrors that copy records as they are to a topic of another name (MirrorMaker's default adds the name of the cluster): the
@@ -75,16 +87,28 @@ Compression
     with less than a 64th of its size is not compressed: mirrors may put any values into one batch, and all batches of up to
     1 MiB, the default of message.max.bytes, open.
 
+Record keys, and what still shows of them
+
+    The log cleaner compares the stored bytes of record keys, and keeps the newest record of each. So their cipher is
+    deterministic, and all workers, in all places and for as long as the topic has records, use the one data key that stands in
+    the rule (``record_keys``). kproxy keeps nothing itself: keep the rule as you keep the key of the key service.
+    An attacker with the broker's disk sees which records of a topic have the same key, how often each is written and when, and
+    how long each is; not that two topics have the same, as each topic has a cipher key of its own. Where he knows how often the
+    values of a key occur (a country, a surname), or can have a key of his choice written, he finds it by that: equality and
+    frequency are what compaction needs, and no cipher hides them from it.
+    The partition, too, tells something: clients choose it by the plain key, before kproxy sees the record, so by hash of the key
+    with a seed that is known. Of a key with few possible values, it excludes some.
+    Re-keying: each record key carries its wrapped data key, so those under an earlier one are still read while their key is one
+    that the rule names (``key``, ``record_keys.key``, ``other_keys``). But compaction then sees two keys in place of each: the
+    last record under the old one stays for ever, and a consumer gets both, the older first. A tombstone under the new one deletes
+    nothing under the old one. The same happens when a topic goes from plain to encrypted keys or back, and if the wrapped data
+    key is wrapped anew (``--rewrap``). A rotated key of the key service unwraps as before: nothing is to be done.
+    AES-SIV is built on CMAC, for which NIST SP 800-38B recommends at most 2^48 messages a key.
+
 What stays plain, and why
 
-    Record keys: the log cleaner compares their stored bytes, and keeps the newest record of each. As data keys are replaced, an
-    encrypted key would be other bytes each time, and nothing would be compacted, without a word. Equal bytes for equal keys
-    take a deterministic cipher (AES-SIV, RFC 5297) and one data key a topic that all workers share, in all places, for as long
-    as the topic has records: kproxy keeps nothing that it could be found in again, a rotation would split each key in two, and
-    whoever reads the disk still sees which records belong together and how often. Put a pseudonym into the key where it is a
-    person's.
-    Streams groups by record keys: where a job makes keys of parts of values (``groupBy``), those parts are plain in its
-    repartition and changelog topics.
+    Record keys where no rule says ``record_keys``. Streams groups by record keys: where a job makes keys of parts of values
+    (``groupBy``), those parts are plain in its repartition and changelog topics then.
     Headers that no rule names: those that consumers, tracing, mirrors and deserializers use have to stay as they are, and the
     names of all do.
     Fields of values: a value is encrypted with all of its fields. A field alone would have to stay a value of its schema, with

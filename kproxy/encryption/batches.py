@@ -5,19 +5,19 @@ from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
-from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, WritingKey
+from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, ReadingCipher, SealKey, WritingKey
 from kproxy.encryption.envelope import (
     HEADER,
+    KEY,
     MARKER,
     NONCE,
-    TAG,
     VALUE,
     VERSION,
     Damaged,
     Envelope,
+    added_behind,
     has_lost_marker,
     place_of,
     read_envelope,
@@ -28,7 +28,7 @@ from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
 from kproxy.protocol.records.compression import FASTEST_ZSTD
 from kproxy.protocol.records.editing import change_fields, change_records
-from kproxy.protocol.records.in_place import HeaderEditor, ValueEditor
+from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, ValueEditor
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
@@ -40,14 +40,23 @@ KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyRefused, "key refused"),
     (KeyDestroyed, "key destroyed"),
 )
-Cipher = tuple[
-    bytes, Envelope, Callable[[bytes, bytes, bytes], bytes]
-]  # an envelope as it stands, and what decrypts by it
-NO_CIPHER: Cipher = (MARKER + b"\xff", Envelope("", "", b""), lambda nonce, data, bound: b"")
+Cipher = tuple[bytes, Envelope, Callable[..., bytes]]  # an envelope as it stands, and what decrypts by it
+NO_CIPHER: Cipher = (MARKER + b"\xff", Envelope("", "", b""), lambda *given: b"")
+FIRST_BYTES = MARKER + bytes((VERSION,))
+WHAT = {
+    VALUE: "the encrypted value",
+    KEY: "the encrypted record key",
+    HEADER: "the encrypted value of a header",
+}
+PLAIN = {
+    VALUE: "the value is not encrypted",
+    KEY: "the record key is not encrypted",
+    HEADER: "a header is not encrypted",
+}
 
 
 class CannotDecrypt(KproxyError):
-    """A value that cannot be decrypted. The message is one sentence without its contents; *kind* is for counts."""
+    """A value or record key that cannot be decrypted. The message is one sentence without its contents; *kind* is for counts."""
 
     def __init__(self, kind: Kind, sentence: str, offset: int | None = None) -> None:
         super().__init__(sentence)
@@ -56,20 +65,21 @@ class CannotDecrypt(KproxyError):
 
 
 class ReadingKeys(Protocol):
-    """Where the data keys of records are: DataKeys of the filter, or RecordKeys of outputs."""
+    """Where the data keys of records are: DataKeys of the filter, or OutputKeys."""
 
-    def for_reading(self, envelope: Envelope) -> AESGCM:
-        """Return the cipher with the data key of a record. Raises KeyNotYet, KeyServiceError."""
+    def for_reading(self, envelope: Envelope) -> ReadingCipher:
+        """Return the cipher with the data key of a field of a record. Raises KeyNotYet, KeyServiceError."""
 
 
 class ValueReader:
-    """Decrypts the values of a topic. It keeps the ciphers that it has used, those of one batch all (``begin``).
+    """Decrypts the values and record keys of a topic. It keeps the ciphers that it has used, those of one batch all (``begin``).
 
     Args:
         keys: the data keys.
         topics: names of the topic, as values carry it: its own, and those whose values are copied to it; None: any.
         key_names: patterns of the keys that may have wrapped their data keys; None: any.
         accepts_plain: whether plain values are returned as they are.
+        record_keys: whether record keys have to be encrypted, where plain values are not accepted.
         headers: whether a header of this name has to be encrypted, where plain values are not accepted; None: none has to.
     """
 
@@ -80,6 +90,7 @@ class ValueReader:
         key_names: Collection[str] | None = None,
         *,
         accepts_plain: bool = True,
+        record_keys: bool = False,
         headers: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._keys = keys
@@ -88,9 +99,12 @@ class ValueReader:
         self._decompressor: ZstdDecompressor | None = None
         self.left = 0  # bytes that compressed values may still unpack to: begin sets it
         self.accepts_plain = accepts_plain
+        self._record_keys = record_keys
         self._named = headers
         self._ciphers: dict[bytes, Cipher] = {}
         self._last = NO_CIPHER  # of the value before
+        self._last_of_keys = NO_CIPHER
+        self._opened: tuple[bytes | None, bytes] = None, b""  # the last record key: encrypted, plain
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
         self.missing: set[Envelope] = set()  # of the batch: those whose data keys the key service has not given (yet)
@@ -111,32 +125,62 @@ class ValueReader:
     def header_editor(self) -> HeaderEditor:
         """Return what decrypts headers."""
         is_each_read = self._named is not None and not self.accepts_plain
-        return HeaderEditor(
-            lambda key, name, value: self.read(key, value, name), None if is_each_read else MARKER + bytes((VERSION,))
-        )
+        return HeaderEditor(lambda key, name, value: self.read(key, value, name), None if is_each_read else FIRST_BYTES)
+
+    def key_editor(self) -> CallingEditor:
+        """Return what decrypts record keys."""
+        is_each_read = self._record_keys and not self.accepts_plain
+        return CallingEditor(self.read_key, None if is_each_read else FIRST_BYTES)
+
+    def read_key(self, key: bytes) -> bytes:
+        """Return the plain record key; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt."""
+        if key == self._opened[0]:
+            return self._opened[1]
+        if self.waits >= MOST_QUESTIONS:
+            return key
+        known = self._last_of_keys
+        if not key.startswith(known[0]):
+            other = self._other(key, KEY)
+            if other is None:
+                return key
+            self._last_of_keys = known = other
+        if self.waits:
+            return key
+        envelope, cipher, decrypt = known
+        _check_size(key, envelope, KEY)
+        try:
+            plain = decrypt(key[len(envelope) :], [envelope])
+        except InvalidTag:
+            raise CannotDecrypt(
+                "damaged", f"{WHAT[KEY]}, written with the key {cipher.key_name!r}, was changed"
+            ) from None
+        self._opened = key, plain
+        return plain
 
     def read(self, key: bytes | None, value: bytes, header: bytes | None = None) -> bytes:
         """Return the plain value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt.
 
         Args:
-            key: of its record.
+            key: of its record, as it is stored.
             value: of the record, or of its header *header*.
         """
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
         known = self._last
+        part = VALUE if header is None else HEADER
         if not value.startswith(known[0]):
-            other = self._other(value, header)
+            other = self._other(value, part, header)
             if other is None:
                 return value
             self._last = known = other
+        if key is not None and key.startswith(MARKER):
+            key = self.read_key(key)
         if self.waits:
             return value
         envelope, cipher, decrypt = known
+        _check_size(value, envelope, part)
         end = len(envelope)
         nonce_end = end + NONCE
-        if len(value) < nonce_end + TAG:
-            raise CannotDecrypt("damaged", f"{_what(header)} is damaged: it is shorter than it says")
         place = envelope if header is None else envelope + place_of(header)
         bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
         try:
@@ -144,29 +188,31 @@ class ValueReader:
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged",
-                f"{_what(header)}, written with the key {cipher.key_name!r}, or its record key was changed",
+                f"{WHAT[part]}, written with the key {cipher.key_name!r}, or its record key was changed",
             ) from None
         return plain if cipher.codec == Codec.NONE else self._unpacked(plain)
 
-    def _other(self, value: bytes, header: bytes | None) -> Cipher | None:
-        """Return what decrypts a value; None if it is plain, or the key service has to answer. Raises CannotDecrypt."""
-        part = VALUE if header is None else HEADER
+    def _other(self, value: bytes, part: int, header: bytes | None = None) -> Cipher | None:
+        """Return what decrypts a field; None if it is plain, or the key service has to answer. Raises CannotDecrypt."""
         if value[: len(MARKER)] != MARKER:
             if has_lost_marker(value, part):
-                raise CannotDecrypt("damaged", f"{_what(header)} is damaged: its marker was changed")
-            if not self.accepts_plain and (header is None or (self._named is not None and self._named(header))):
-                raise CannotDecrypt(
-                    "plain", "the value is not encrypted" if header is None else "a header is not encrypted"
-                )
+                raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: its marker was changed")
+            if not self.accepts_plain and self._has_to_be_encrypted(part, header):
+                raise CannotDecrypt("plain", PLAIN[part])
             return None
         try:
             envelope = split(value) or b""
             return self._ciphers.get(envelope) or self._cipher(envelope, part)
         except Damaged as error:
-            raise CannotDecrypt("damaged", f"{_what(header)} is damaged: {error}") from None
+            raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: {error}") from None
         except KeyNotYet:
             self.waits += 1
             return None
+
+    def _has_to_be_encrypted(self, part: int, header: bytes | None) -> bool:
+        if part == HEADER:
+            return header is not None and self._named is not None and self._named(header)
+        return part == VALUE or self._record_keys
 
     def _unpacked(self, packed: bytes) -> bytes:
         try:
@@ -186,15 +232,16 @@ class ValueReader:
     def _cipher(self, encoded: bytes, part: int) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
         envelope = read_envelope(encoded, part)
+        noun = "record key" if part == KEY else "value"
         if encoded in self._failed:
             raise CannotDecrypt(*self._failed[encoded])
         if len(self._ciphers) + len(self._failed) >= MOST_CIPHERS:
             raise Damaged(f"it takes one of more than {MOST_CIPHERS:,} data keys in one batch")
         if self._topics is not None and envelope.topic not in self._topics:
-            raise CannotDecrypt("another topic", f"the value was written to the topic {envelope.topic!r}")
+            raise CannotDecrypt("another topic", f"the {noun} was written to the topic {envelope.topic!r}")
         name = envelope.key_name
         if self._key_names is not None and not any(fnmatchcase(name, one) for one in self._key_names):
-            raise CannotDecrypt("key refused", f"the value takes the key {name!r}, and its rule names no such key")
+            raise CannotDecrypt("key refused", f"the {noun} takes the key {name!r}, and its rule names no such key")
         try:
             cipher = encoded, envelope, self._keys.for_reading(envelope).decrypt
         except KeyNotYet:
@@ -202,7 +249,7 @@ class ValueReader:
             raise
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
-            why = kind, f"the value takes the key {name!r}: {error}"
+            why = kind, f"the {noun} takes the key {name!r}: {error}"
             if isinstance(error, KeyServiceAway):
                 self._note_missing(envelope)
             else:
@@ -216,12 +263,19 @@ class ValueReader:
             self.missing.add(envelope)
 
 
-def _what(header: bytes | None) -> str:
-    return "the encrypted value" if header is None else "the encrypted value of a header"
+def _check_size(field: bytes, envelope: bytes, part: int) -> None:
+    """Raise CannotDecrypt if a field is too short for what has to follow its envelope."""
+    if len(field) < len(envelope) + added_behind(part):
+        raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: it is shorter than it says")
 
 
 def encrypt_batch(
-    batch: Batch, key: WritingKey, *, packs: bool = False, headers: Callable[[bytes], bool] | None = None
+    batch: Batch,
+    key: WritingKey,
+    *,
+    packs: bool = False,
+    record_keys: SealKey | None = None,
+    headers: Callable[[bytes], bool] | None = None,
 ) -> bytes | None:
     """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge.
 
@@ -229,20 +283,22 @@ def encrypt_batch(
         batch: of any format; control batches stay as they are.
         key: the data key.
         packs: whether values are compressed before.
+        record_keys: encrypts record keys; None: they stay plain.
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
     editor = ValueEditor(key.sealing(packs=packs))
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
-    return change_fields(batch, editor, headers=of_headers, zstd_level=FASTEST_ZSTD)
+    of_keys = None if record_keys is None else CallingEditor(record_keys)
+    return change_fields(batch, editor, of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
 
 
 Report = Callable[[CannotDecrypt, Policy], None]
 
 
 def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: Policy, report: Report) -> bytes | None:
-    """Return a batch with its values decrypted; None if it cannot be read.
+    """Return a batch with its values and record keys decrypted; None if it cannot be read.
 
     The batch keeps its codec. zstd works at level 1: for a text that becomes a third, level 3 takes a third more of all the
     time, and saves 2 % of the bytes.
@@ -260,19 +316,25 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
     reader.begin()
     try:
         changed = change_fields(
-            batch, ValueEditor(reader.read), headers=reader.header_editor(), zstd_level=FASTEST_ZSTD
+            batch,
+            ValueEditor(reader.read),
+            reader.key_editor(),
+            headers=reader.header_editor(),
+            zstd_level=FASTEST_ZSTD,
         )
         return _answered(changed, reader)
     except CannotDecrypt:
         reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
-        before = [record.value, *(value for _, value in record.headers)]
-        names = [None, *(name.encode("utf-8", "surrogateescape") for name, _ in record.headers)]
+        before = [record.key, record.value, *(value for _, value in record.headers)]
+        names = [None, None, *(name.encode("utf-8", "surrogateescape") for name, _ in record.headers)]
         after = list(before)
-        for at, (name, value) in enumerate(zip(names, before, strict=True)):
+        of_key = ""  # why the record key does not open: values that are bound to it do not, either
+        for at, (name, data) in enumerate(zip(names, before, strict=True)):
             try:
-                after[at] = None if value is None else reader.read(record.key, value, name)
+                if data is not None:
+                    after[at] = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
             except CannotDecrypt as error:
                 error.offset = record.offset
                 policy: Policy = (
@@ -280,11 +342,13 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
                 )
                 if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
                     raise
-                report(error, policy)
+                if str(error) != of_key:
+                    report(error, policy)
                 if policy == "skip":
                     return None
-        record.value = after[0]
-        record.headers = [(name, value) for (name, _), value in zip(record.headers, after[1:], strict=True)]
+                of_key = str(error) if at == 0 else of_key
+        record.key, record.value, *values = after
+        record.headers = [(name, value) for (name, _), value in zip(record.headers, values, strict=True)]
         return any(one is not other for one, other in zip(after, before, strict=True))
 
     return _answered(change_records(batch, change), reader)

@@ -24,10 +24,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
+from cryptography.hazmat.primitives.hashes import SHA512
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import HEADER, MOST_NAME, NONCE, TAG, Envelope, place_of
+from kproxy.encryption.envelope import HEADER, KEY, MOST_NAME, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -50,8 +52,11 @@ MOST_QUESTIONS = 8
 PAUSE_S, REFUSED_S, LASTING_S = 1.0, 10.0, 60.0  # rights are given sooner than a destroyed key comes back
 MOST_RECORDS = 1 << 32  # of a data key, and MOST_BLOCKS: bounds of the cipher, whatever the options say
 MOST_BLOCKS = 1 << 32  # of 16 bytes
+SIV_KEY_SIZE = 64  # bytes: two keys of AES-256
 
 Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted value
+SealKey = Callable[[bytes], bytes]  # record key -> encrypted record key
+ReadingCipher = AESGCM | AESSIV  # of values and headers; of record keys
 SealHeader = Callable[[bytes | None, bytes, bytes], bytes]  # record key, header name, its value -> encrypted value
 
 
@@ -148,8 +153,22 @@ class Question(NamedTuple):
     """What the key service is asked for: a new data key of a topic, or a wrapped one's plain bytes."""
 
     key_name: str
-    topic: str = ""
+    topic: str = ""  # also with a wrapped one that is for record keys, as their cipher depends on it
     wrapped: bytes = b""
+    is_for_keys: bool = False
+
+    @classmethod
+    def of(cls, envelope: Envelope) -> "Question":
+        """Return what is asked for to read fields with an envelope."""
+        is_for_keys = envelope.part == KEY
+        return cls(envelope.key_name, envelope.topic if is_for_keys else "", envelope.wrapped, is_for_keys)
+
+    def cipher(self, data_key: bytes) -> ReadingCipher:
+        """Return what the fields are read with."""
+        if not self.is_for_keys:
+            return AESGCM(data_key)
+        info = b"kproxy record keys of " + self.topic.encode()
+        return AESSIV(HKDF(SHA512(), SIV_KEY_SIZE, None, info).derive(data_key))
 
 
 class Outage(NamedTuple):
@@ -163,7 +182,7 @@ class Outage(NamedTuple):
 class Held:
     """A data key, and until when it is fresh and may be used."""
 
-    key: WritingKey | AESGCM
+    key: WritingKey | ReadingCipher
     fresh_until: float
     used_until: float
 
@@ -197,16 +216,23 @@ class DataKeys:
 
     def for_writing(self, topic: str, key_name: str) -> WritingKey:
         """Return the data key that records of a topic are encrypted with. Raises KeyNotYet, KeyServiceError."""
-        if len(key_name.encode()) > MOST_NAME:
-            raise KeyServiceError(f"the name of the key has more than {MOST_NAME} bytes: {key_name}")
+        _check_name(key_name)
         key = self._find(Question(key_name, topic))
         assert isinstance(key, WritingKey)
         return key
 
-    def for_reading(self, envelope: Envelope) -> AESGCM:
-        """Return the cipher with the data key of a record. Raises KeyNotYet, KeyServiceError."""
-        key = self._find(Question(envelope.key_name, wrapped=envelope.wrapped))
-        assert isinstance(key, AESGCM)
+    def for_record_keys(self, envelope: Envelope) -> SealKey:
+        """Return what encrypts record keys, which get this envelope. Raises KeyNotYet, KeyServiceError."""
+        _check_name(envelope.key_name)
+        cipher = self.for_reading(envelope)
+        assert isinstance(cipher, AESSIV)
+        encoded, encrypt = envelope.encoded(), cipher.encrypt
+        return lambda key: encoded + encrypt(key, [encoded])
+
+    def for_reading(self, envelope: Envelope) -> ReadingCipher:
+        """Return the cipher with the data key of a field of a record. Raises KeyNotYet, KeyServiceError."""
+        key = self._find(Question.of(envelope))
+        assert isinstance(key, ReadingCipher)
         return key
 
     def is_missing(self, envelope: Envelope) -> bool:
@@ -225,7 +251,7 @@ class DataKeys:
             self._held.clear()
         self._service.close()
 
-    def _find(self, question: Question) -> WritingKey | AESGCM:
+    def _find(self, question: Question) -> WritingKey | ReadingCipher:
         now = self._monotonic()
         with self._lock:
             held = self._held.get(question)
@@ -258,9 +284,8 @@ class DataKeys:
         """Ask the service, and keep its answer; in a thread of its own."""
         try:
             data_key = self._data_key(question)
-            kept: dict[Question, WritingKey | AESGCM] = {
-                Question(question.key_name, wrapped=data_key.wrapped): AESGCM(data_key.plain)
-            }
+            asked = question if question.wrapped else Question(question.key_name, wrapped=data_key.wrapped)
+            kept: dict[Question, WritingKey | ReadingCipher] = {asked: asked.cipher(data_key.plain)}
             if not question.wrapped:
                 kept[question] = WritingKey(question.key_name, question.topic, data_key)
         except KeyServiceError as error:
@@ -280,7 +305,7 @@ class DataKeys:
             raise error(f"the data key from {question.key_name} has not {DATA_KEY_SIZE} bytes")
         return data_key
 
-    def _keep(self, question: Question, kept: dict[Question, WritingKey | AESGCM]) -> None:
+    def _keep(self, question: Question, kept: dict[Question, WritingKey | ReadingCipher]) -> None:
         now, limits = self._monotonic(), self._limits
         with self._lock:
             self.outage = None
@@ -302,3 +327,8 @@ class DataKeys:
             self._errors.move_to_end(question)
             if len(self._errors) > MOST_KEYS:
                 self._errors.popitem(last=False)
+
+
+def _check_name(key_name: str) -> None:
+    if len(key_name.encode()) > MOST_NAME:
+        raise KeyServiceError(f"the name of the key has more than {MOST_NAME} bytes: {key_name}")

@@ -8,11 +8,11 @@ from kproxy.protocol.records.compression import Codec
 
 MARKER = b"\xc3KPE"
 VERSION = 1
-VALUE, HEADER = 0, 2  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
-PARTS = {VALUE: "a value", HEADER: "the value of a header"}
+VALUE, KEY, HEADER = 0, 1, 2  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
+PARTS = {VALUE: "a value", KEY: "a record key", HEADER: "the value of a header"}
 CODECS = (Codec.NONE, Codec.ZSTD)
 SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
-NONCE, TAG = 12, 16
+NONCE, TAG = 12, 16  # TAG: also the size of the synthetic IV of a record key, which has no nonce
 MOST_NAME = 255
 
 
@@ -48,9 +48,14 @@ def split(data: bytes) -> bytes | None:
     if not data.startswith(MARKER):
         return None
     size = int.from_bytes(data[SIZE_AT:FIXED], "big")
-    if len(data) < size + NONCE + TAG or size < FIXED:
+    if size < FIXED or len(data) < size + added_behind(data[5] & 15):
         raise Damaged("it is shorter than it says")
     return data[:size]
+
+
+def added_behind(part: int) -> int:
+    """Return by how many bytes an encrypted field of *part* is larger than its envelope and its plain bytes."""
+    return TAG if part == KEY else NONCE + TAG
 
 
 def place_of(header: bytes | None) -> bytes:
@@ -63,7 +68,7 @@ def has_lost_marker(data: bytes, part: int = VALUE) -> bool:
     if data[4:5] != b"\1":  # VERSION: most plain fields end here
         return False
     size = int.from_bytes(data[SIZE_AT:FIXED], "big")
-    if not FIXED < size <= len(data) - NONCE - TAG:
+    if not FIXED < size <= len(data) - added_behind(part):
         return False
     try:
         envelope = read_envelope(data[:size], part)
@@ -79,8 +84,9 @@ def read_envelope(encoded: bytes, part: int = VALUE) -> Envelope:
     codec, found = divmod(encoded[5], 16)
     if found != part:
         raise Damaged(f"it is part {found} of a record, where {PARTS[part]} (part {part}) was expected")
-    if codec not in CODECS:
-        raise Damaged(f"it is compressed by codec {codec}, and only zstd ({Codec.ZSTD}) is known")
+    if codec not in CODECS or (codec and part == KEY):
+        known = "a record key is not compressed" if part == KEY else f"only zstd ({Codec.ZSTD}) is known"
+        raise Damaged(f"it is compressed by codec {codec}, and {known}")
     key_name, at = _sized(encoded, FIXED, 1)
     topic, at = _sized(encoded, at, 1)
     wrapped, at = _sized(encoded, at, 2)

@@ -1,4 +1,4 @@
-"""Encrypted values for those who read captures: decrypted with the keys of a key service, or said which key they take.
+"""Encrypted fields of records for those who read captures: decrypted with the keys of a key service, or said which key they take.
 
 Unlike the filter, it waits for the key service in the caller's thread; a call ends within KeySettings.timeout. A service that is
 away is asked for the same again after AWAY_S.
@@ -9,13 +9,22 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproxy.encryption.envelope import HEADER, MARKER, VALUE, Damaged, Envelope, has_lost_marker, read_envelope, split
+from kproxy.encryption.envelope import (
+    HEADER,
+    KEY,
+    MARKER,
+    VALUE,
+    Damaged,
+    Envelope,
+    has_lost_marker,
+    read_envelope,
+    split,
+)
 from kproxy.encryption.services.contract import KeyRefused, KeyService, KeyServiceAway, KeyServiceError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
     from kproxy.encryption.batches import ValueReader
+    from kproxy.encryption.data_keys import Question, ReadingCipher
 
 MOST_KEYS = 10_000
 AWAY_S = 30.0
@@ -23,15 +32,15 @@ NO_SERVICE = "no key service was named (--keys FILE)"
 
 
 class Decrypted(NamedTuple):
-    """What became of an encrypted value."""
+    """What became of an encrypted value or record key."""
 
     value: bytes | None  # plain; None: see problem
     key_name: str | None  # the key that it takes; None: that cannot be read
     problem: str | None
 
 
-class RecordKeys:
-    """Decrypts values for outputs.
+class OutputKeys:
+    """Decrypts values and record keys for outputs.
 
     Args:
         service: the key service; None: values are not decrypted, but the key that they take is known.
@@ -41,44 +50,54 @@ class RecordKeys:
     def __init__(self, service: KeyService | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._service = service
         self._monotonic = monotonic
-        self._known: dict[tuple[str, bytes], tuple[AESGCM | KeyServiceError, float]] = {}  # and until when it is known
+        self._known: dict[Question, tuple[ReadingCipher | KeyServiceError, float]] = {}  # and until when
         self._reader: ValueReader | None = None
 
     def decrypt(self, key: bytes | None, value: bytes, header: bytes | None = None) -> Decrypted | None:
-        """Return what became of the value of a record, or of its header *header*; None for a plain one. *key*: the record's."""
+        """Return what became of the value of a record, or of its header *header*; None for a plain one.
+
+        *key*: that of the record, as it is stored.
+        """
         part = VALUE if header is None else HEADER
-        if not value.startswith(MARKER) and not has_lost_marker(value, part):
+        return self._decrypted(value, part, lambda reader: reader.read(key, value, header))
+
+    def decrypt_key(self, key: bytes) -> Decrypted | None:
+        """Return what became of a record key; None for a plain one."""
+        return self._decrypted(key, KEY, lambda reader: reader.read_key(key))
+
+    def _decrypted(self, field: bytes, part: int, read: "Callable[[ValueReader], bytes]") -> Decrypted | None:
+        if not field.startswith(MARKER) and not has_lost_marker(field, part):
             return None
         from kproxy.encryption.batches import CannotDecrypt, ValueReader  # noqa: PLC0415 - few captures have any
 
         self._reader = self._reader or ValueReader(self, None)
         self._reader.begin()
         try:
-            return Decrypted(self._reader.read(key, value, header), _key_name(value, part), None)
+            return Decrypted(read(self._reader), _key_name(field, part), None)
         except CannotDecrypt as error:
-            return Decrypted(None, _key_name(value, part), str(error))
+            return Decrypted(None, _key_name(field, part), str(error))
 
-    def for_reading(self, envelope: Envelope) -> "AESGCM":
-        """Return the cipher with the data key of a record. Raises KeyServiceError."""
+    def for_reading(self, envelope: Envelope) -> "ReadingCipher":
+        """Return the cipher with the data key of a field of a record. Raises KeyServiceError."""
         if self._service is None:
             raise KeyRefused(NO_SERVICE)
-        question = envelope.key_name, envelope.wrapped
+        from kproxy.encryption.data_keys import Question  # noqa: PLC0415 - few captures have any
+
+        question = Question.of(envelope)
         known, until = self._known.get(question, (None, 0.0))
         if known is None or until < self._monotonic():
             if len(self._known) >= MOST_KEYS:
                 self._known.clear()
-            known = self._asked(self._service, envelope)
+            known = self._asked(self._service, question)
             until = self._monotonic() + AWAY_S if isinstance(known, KeyServiceAway) else math.inf
             self._known[question] = known, until
         if isinstance(known, KeyServiceError):
             raise known.with_traceback(None)
         return known
 
-    def _asked(self, service: KeyService, envelope: Envelope) -> "AESGCM | KeyServiceError":
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
-
+    def _asked(self, service: KeyService, question: "Question") -> "ReadingCipher | KeyServiceError":
         try:
-            return AESGCM(service.unwrap(envelope.key_name, envelope.wrapped))
+            return question.cipher(service.unwrap(question.key_name, question.wrapped))
         except KeyServiceError as error:
             return error
         except Exception as error:  # of a service that breaks its contract

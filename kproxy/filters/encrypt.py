@@ -1,4 +1,4 @@
-"""Encrypt: brokers get and keep encrypted values, and headers by choice; consumers that fetch through kproxy get plain ones.
+"""Encrypt: brokers get and keep encrypted values, by choice also record keys and headers; consumers of kproxy get plain ones.
 
 The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
 topics by their ids). A partition whose topic no rule names is not looked into.
@@ -9,6 +9,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 """
 
 import itertools
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,8 +21,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
-from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, WritingKey
-from kproxy.encryption.envelope import Envelope
+from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
+from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
 from kproxy.filters.contract import (
@@ -74,8 +75,35 @@ FETCH_ERRORS = {
 }
 
 
+class RecordKeys(Options, frozen=True):
+    """The data key that record keys of some topics are encrypted with. It stands, as equal record keys have to stay equal."""
+
+    key: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MOST_KEY_NAME)],
+        text("Name of the key of the key service that has wrapped it."),
+    ]
+    wrapped: Annotated[
+        Annotated[str, Meta(min_length=1)],
+        text("The wrapped data key, in base 64: kproxy keys FILE --record-keys KEY."),
+    ]
+
+    def __post_init__(self) -> None:
+        try:
+            b64decode(self.wrapped, validate=True)
+        except ValueError:
+            raise OptionMistakes([("wrapped", "this is not base 64")]) from None
+
+    @property
+    def wrapped_bytes(self) -> bytes:
+        return b64decode(self.wrapped, validate=True)
+
+    def envelope(self, topic: str) -> Envelope:
+        """Return the envelope of the record keys of a topic."""
+        return Envelope(self.key, topic, self.wrapped_bytes, part=KEY)
+
+
 class EncryptRule(Options, frozen=True):
-    """How the values of some topics are encrypted."""
+    """How the records of some topics are encrypted."""
 
     topics: Annotated[Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')]
     key: Annotated[
@@ -91,6 +119,14 @@ class EncryptRule(Options, frozen=True):
             "rule is one of them, also with the names in written_to. Records of no other key are opened."
         ),
     ] = ()
+    record_keys: Annotated[
+        RecordKeys | None,
+        text(
+            "Encrypts record keys as well. Equal keys of a topic stay equal, for compaction, so brokers see which records have "
+            "the same key. After a change of this data key, compaction sees two keys in place of each. null: record keys stay "
+            "plain. Encrypted ones are decrypted in any case."
+        ),
+    ] = None
     headers: Annotated[
         tuple[str, ...],
         text(
@@ -113,15 +149,16 @@ class EncryptRule(Options, frozen=True):
     plain: Annotated[
         Policy,
         text(
-            "What becomes of values that are not encrypted when they are fetched. pass: they are given out. fail: the client "
-            "gets an error. skip: they are left out, counted."
+            "What becomes of values that are not encrypted when they are fetched, and of record keys if record_keys is set. "
+            "pass: they are given out. fail: the client gets an error. skip: they are left out, counted."
         ),
     ] = "pass"
     unreadable: Annotated[
         Policy,
         text(
-            "The same for encrypted values that cannot be decrypted: damaged, of another topic, or their key was destroyed or "
-            "refused. pass: they are given out encrypted. While the key service is away, clients get an error in any case."
+            "The same for encrypted values and record keys that cannot be decrypted: damaged, of another topic, or their key was "
+            "destroyed or refused. pass: they are given out encrypted. While the key service is away, clients get an error in "
+            "any case."
         ),
     ] = "fail"
     written_to: Annotated[
@@ -172,6 +209,16 @@ class EncryptOptions(Options, frozen=True):
         for number, rule in enumerate(self.rules):
             if rule.writes == "encrypted" and rule.key in missing:
                 yield f"rules[{number}].key", missing[rule.key]
+            of_keys = rule.record_keys
+            why = None if of_keys is None else self.keys.why_not_unwrapped(of_keys.key, of_keys.wrapped_bytes)
+            if why is not None:
+                yield f"rules[{number}].record_keys", why
+
+    def data_keys_of_record_keys(self) -> dict[tuple[str, bytes], None]:
+        """Return the data keys that rules encrypt record keys with, each once: the key that has wrapped it, and its bytes."""
+        return dict.fromkeys(
+            (one.key, one.wrapped_bytes) for rule in self.rules if (one := rule.record_keys) is not None
+        )
 
     def names_of_keys(self, cluster: str | None = None) -> list[str]:
         """Return the keys that rules write with, each once; not those whose name depends on the topic.
@@ -196,6 +243,7 @@ class Job:
     name: str | None  # of its topic; None: not known
     rule: EncryptRule
     key: WritingKey | None = None
+    record_keys: SealKey | None = None
     records: bytes = b""  # when they are encrypted
     refused: tuple[int, str] | None = None
 
@@ -204,10 +252,12 @@ class Encrypt(Filter):
     """Encrypt record values on their way to brokers, and decrypt them on their way to consumers.
 
     Values of topics with a rule are encrypted with AES-256-GCM; each record carries its data key, wrapped by the key that the
-    rule names. Keys of records stay plain, and headers that the rule does not name. Null values (tombstones), control records,
-    offsets, timestamps and producer ids stay as they are, so compaction, transactions and idempotent producers work on. Plain
-    and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
-    wrapped data key, and by as much for each encrypted header: message.max.bytes of the broker has to leave room for that.
+    rule names. Headers that the rule names are encrypted in the same way, and record keys with AES-256-SIV if it has a data key
+    for them; others stay plain. Clients choose the partition by the plain key. Null values (tombstones), null keys, control
+    records, offsets, timestamps and producer ids stay as they are, so compaction, transactions and idempotent producers work on.
+    Plain and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
+    wrapped data key, by as much for each encrypted header, and by 12 bytes less for its encrypted key: message.max.bytes of the
+    broker has to leave room for that.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
     service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. A producer that waits for no
@@ -273,7 +323,8 @@ class Encrypt(Filter):
             each = self._keys.for_writing(topic, key_name).growth
         except (KeyNotYet, KeyServiceError):  # it is asked for now
             each = FIXED_GROWTH + len(key_name.encode()) + len(topic.encode()) + USUAL_WRAPPED
-        return lambda names: each * (1 + sum(map(rule.names_header, names)))
+        of_key = 0 if rule.record_keys is None else len(rule.record_keys.envelope(topic).encoded()) + added_behind(KEY)
+        return lambda names: of_key + each * (1 + sum(map(rule.names_header, names)))
 
     def _encrypts(self, topic: str) -> bool:
         rule = self._rule_of(topic)
@@ -389,7 +440,10 @@ class Encrypt(Filter):
             job.refused = ErrorCode.UNKNOWN_TOPIC_ID, "the name of the topic is not known yet"
             return True
         try:
-            job.key = self._keys.for_writing(job.name, self._key_name(job.rule, job.name))
+            key = self._keys.for_writing(job.name, self._key_name(job.rule, job.name))
+            if job.rule.record_keys is not None:
+                job.record_keys = self._keys.for_record_keys(job.rule.record_keys.envelope(job.name))
+            job.key = key
         except KeyNotYet:
             return False
         except KeyServiceError as error:
@@ -458,8 +512,16 @@ class Encrypt(Filter):
         """Return what decrypts the values of a topic."""
         topics = {topic, *rule.written_to}
         key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
-        accepts_plain = rule.plain == "pass"
-        return ValueReader(self._keys, topics, key_names, accepts_plain=accepts_plain, headers=_named_headers(rule))
+        if rule.record_keys is not None:
+            key_names.append(escape(rule.record_keys.key))
+        return ValueReader(
+            self._keys,
+            topics,
+            key_names,
+            accepts_plain=rule.plain == "pass",
+            record_keys=rule.record_keys is not None,
+            headers=_named_headers(rule),
+        )
 
     def _key_name(self, rule: EncryptRule, topic: str) -> str:
         return rule.key.format(topic=topic, cluster=self.runtime.cluster)
@@ -570,7 +632,7 @@ def _encrypt(job: Job) -> None:
     encrypted = []
     for batch in batches:
         try:
-            made = encrypt_batch(batch, job.key, packs=packs, headers=headers)
+            made = encrypt_batch(batch, job.key, packs=packs, record_keys=job.record_keys, headers=headers)
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
             return

@@ -127,7 +127,7 @@ class Where:
     def _note(self, error: Exception, unopened: str | None) -> None:
         what = first_sentence(error)
         if unopened is not None:
-            what = f"record.value is encrypted: {unopened}"
+            what = unopened
         elif isinstance(error, KeyError):
             what = f"no field {error}"
         elif match := UNDEFINED.match(what):

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kproxy.encryption.reading import RecordKeys
+    from kproxy.encryption.reading import OutputKeys
     from kproxy.schemas.store import Schema, Schemas
 
 PARTS = ("key", "value")
@@ -145,11 +145,11 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return Schemas(sources, chosen, None if self.keys is None else _record_keys(self.keys))
 
 
-def _record_keys(settings: KeySettings) -> "RecordKeys":
-    from kproxy.encryption.reading import RecordKeys  # noqa: PLC0415 - most runs have none
+def _record_keys(settings: KeySettings) -> "OutputKeys":
+    from kproxy.encryption.reading import OutputKeys  # noqa: PLC0415 - most runs have none
     from kproxy.encryption.services import key_service  # noqa: PLC0415
 
-    return RecordKeys(key_service(settings))
+    return OutputKeys(key_service(settings))
 
 
 def _registry(option: str) -> RegistryOptions:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from kproxy.encryption.reading import RecordKeys
+from kproxy.encryption.reading import OutputKeys
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.fingerprints import FINGERPRINT, Fingerprints
@@ -176,9 +176,9 @@ class Schemas:
         self,
         sources: Sequence[Source] = (),
         chosen: Mapping[tuple[str, str], Schema] | None = None,
-        keys: RecordKeys | None = None,
+        keys: OutputKeys | None = None,
     ) -> None:
-        self.keys = keys or RecordKeys()
+        self.keys = keys or OutputKeys()
         self.seen = Collection("the traffic")
         self.sources: list[Source] = [self.seen, *sources]
         self.chosen = dict(chosen or {})

@@ -22,7 +22,7 @@ def make_viewers(schemas: Schemas | None = None) -> Viewers:
     """Return the viewers of records: decrypted, then by schema, as JSON, text or hex. *schemas*: None for the traffic's."""
     viewers, schemas = Viewers(), schemas or Schemas()
     viewers.add(SchemaViewer(schemas))
-    viewers.decrypt = schemas.keys.decrypt
+    viewers.decrypt, viewers.decrypt_key = schemas.keys.decrypt, schemas.keys.decrypt_key
     return viewers
 
 

@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from tests.cli.conftest import Kproxy
@@ -40,6 +41,13 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     )
     code, _, said = kproxy("keys", file, "--check", "")
     assert code == 1 and "there is no key" in said, "a variable of the shell that is not set"
+    assert kproxy("keys", file, "--record-keys", "orders", "--dry-run")[1].startswith(
+        "would have a data key for record"
+    )
+    assert kproxy("keys", file, "--record-keys", "bills", "--dry-run")[0] == 1
+    code, out, _ = kproxy("keys", file, "--record-keys", "orders")
+    printed = yaml.safe_load(out)["record_keys"]
+    assert code == 0 and len(service.unwrap(printed["key"], b64decode(printed["wrapped"]))) == 32
     monkeypatch.setattr("sys.stdin", io.StringIO(b64encode(old.wrapped).decode() + "\n"))
     code, out, _ = kproxy("keys", file, "--rewrap", "orders")
     rewrapped = b64decode(out)

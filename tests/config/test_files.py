@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -251,7 +253,7 @@ def test_the_directory_of_the_page_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
-    rule = {"topics": ["orders"], "key": "kek"}
+    rule: dict[str, Any] = {"topics": ["orders"], "key": "kek"}
 
     def said(**options: str) -> list[tuple[str, str]]:
         keys = {"use": "file", "with": {"path": str(tmp_path / "keys"), **options}}
@@ -271,6 +273,12 @@ def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
     missing = f"there is no key kek in {tmp_path}/keys: kproxy keys FILE --make kek, or name another one"
     assert said(**by_file) == [("clusters[0].filters[0].with.rules[0].key", missing)]
     keys.make("kek")
+    assert said(**by_file) == []
+    wrapped = b64encode(keys.new_data_key("other").wrapped).decode()
+    rule["record_keys"] = {"key": "kek", "wrapped": wrapped}
+    not_its_own = "version 1 of the key kek has not wrapped this data key"
+    assert said(**by_file) == [("clusters[0].filters[0].with.rules[0].record_keys", not_its_own)]
+    rule["record_keys"] = {"key": "other", "wrapped": wrapped}
     assert said(**by_file) == []
     (tmp_path / "seal").write_bytes(bytes(32))
     assert said(**by_file) == [(at, f"the key file does not open {tmp_path}/keys, or the file is damaged")]

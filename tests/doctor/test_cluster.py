@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -221,19 +222,21 @@ def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     keys = GivenService.keys = GivenKeys()
     names = ("kek", "{cluster}-kek", "kek-{topic}", "kek")
-    rules = [{"topics": ["t"], "key": name} for name in names] + [
+    rules: list[dict[str, Any]] = [{"topics": ["t"], "key": name} for name in names] + [
         {"topics": ["t"], "key": "old", "writes": "plain"},
     ]
+    wrapped = b64encode(keys.new_data_key("kek-k").wrapped).decode()
+    rules[0]["record_keys"] = {"key": "kek-k", "wrapped": wrapped}
     use = FilterUse(use="encrypt", with_={"keys": {"use": "given"}, "rules": rules})
     cluster = Cluster(name="c", listen=":1", bootstrap=["b:1"], filters=[use])
 
     async def found() -> list[Finding]:
         return [one async for one in examine_keys(cluster)]
 
-    subjects = ["c: key kek of given", "c: key c-kek of given"]
+    subjects = ["c: key kek of given", "c: key c-kek of given", "c: key kek-k of given"]
     assert [(one.state, one.subject) for one in asyncio.run(found())] == [(State.GOOD, one) for one in subjects]
     keys.error = KeyRefused("no right to use it")
-    assert [(one.state, one.what) for one in asyncio.run(found())] == [(State.PROBLEM, "no right to use it")] * 2
+    assert [(one.state, one.what) for one in asyncio.run(found())] == [(State.PROBLEM, "no right to use it")] * 3
 
 
 def test_states_are_counted() -> None:

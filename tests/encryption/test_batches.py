@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 import zstandard
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
-from kproxy.encryption.data_keys import DataKeys, WritingKey
+from kproxy.encryption.data_keys import DataKeys, Question, WritingKey
+from kproxy.encryption.envelope import KEY, Envelope
 from kproxy.encryption.services.contract import DataKey
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.encryption import GivenKeys, decrypted, encrypted, parts_of
+from tests.support.encryption import GivenKeys, decrypted, decrypted_key, encrypted, encrypted_key, parts_of, siv
 
 VALUES = [b"", b"canary", None, b"x" * 3000]
 KEYS = [None, b"", b"k", b"long key" * 40]
@@ -27,7 +28,7 @@ class KnownKeys(DataKeys):
         self._given = service
 
     def for_reading(self, envelope: Any) -> Any:
-        return AESGCM(self._given.unwrap(envelope.key_name, envelope.wrapped))
+        return Question.of(envelope).cipher(self._given.unwrap(envelope.key_name, envelope.wrapped))
 
 
 def field(records: list[Record], **batch: Any) -> bytes:
@@ -308,6 +309,110 @@ def test_a_policy_says_what_becomes_of_headers() -> None:
     ]
     assert reports == [("damaged", 1, "pass")]
     strict = reading(service, accepts_plain=False, headers=lambda name: name == b"h")
+    read, reports = opened(data, strict, plain="skip", unreadable="skip")
+    assert [r.offset for r in read.records] == [0, 3]
+    assert reports == [("damaged", 1, "skip"), ("plain", 2, "skip")]
+
+
+def test_both_implementations_have_the_cipher_of_rfc_5297() -> None:
+    """Appendix A.1."""
+    key = bytes.fromhex("fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
+    bound, plain = bytes(range(0x10, 0x28)), bytes.fromhex("112233445566778899aabbccddee")
+    told = "85632d07c6e8f37f950acd320a2ecc9340c02b9690c4dc04daef7f6afe5c"
+    assert b"".join(siv(key, bound, plain)).hex() == AESSIV(key).encrypt(plain, [bound]).hex() == told
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_another_implementation_reads_record_keys_and_writes_the_same_bytes(magic: int, codec: Codec) -> None:
+    service = GivenKeys()
+    made, of_keys = service.new_data_key("kek"), service.new_data_key("kek-k")
+    plain_keys = [*KEYS, b"k", b"\xc3KPE is a key"]
+    before = [Record(offset=at, timestamp=at, key=key, value=VALUES[at % 4]) for at, key in enumerate(plain_keys)]
+    if magic == 2:
+        before[2].headers = [("secret", b"a canary")]
+    seal_key = KnownKeys(service).for_record_keys(Envelope("kek-k", "orders", of_keys.wrapped, part=KEY))
+    writing = WritingKey("kek", "orders", made)
+    stored = b"".join(
+        encrypt_batch(batch, writing, record_keys=seal_key, headers=lambda name: True) or b""
+        for batch in read_batches(field(before, magic=magic, codec=codec))
+    )
+    written = [record for batch in read_records(stored) for record in batch.records]
+    own = [None if key is None else encrypted_key(key, of_keys, name="kek-k", topic="orders") for key in plain_keys]
+    assert [record.key for record in written] == own
+    assert [None if key is None else decrypted_key(key, of_keys.plain) for key in own] == plain_keys
+    assert [r.value and decrypted(r.value, made.plain, k) for r, k in zip(written, plain_keys, strict=True)][1:4] == [
+        b"canary",  # it is bound to the plain key
+        None,
+        b"x" * 3000,
+    ]
+    other = encrypted_key(b"k", of_keys, name="kek-k", topic="bills")
+    assert other[-17:] != (own[2] or b"")[-17:]  # a topic has its own
+    for reader in (reading(service), reading(service, record_keys=True, accepts_plain=False)):
+        read, reports = opened(stored, reader)
+        assert ([(r.offset, r.key, r.value, r.headers) for r in read.records], reports) == (
+            [(r.offset, r.key, r.value, r.headers) for r in before],
+            [],
+        )
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_every_bit_of_a_record_key_that_is_flipped_is_an_error(codec: Codec) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: dict[str, Any] = {"name": "kek", "topic": "orders"}
+    whole = encrypted_key(b"a canary", made, **about)
+    value = encrypted(b"canary", made, key=b"a canary", nonce=bytes(12), **about)
+
+    def stored(key: bytes | None, value: bytes | None = None) -> bytes:
+        good = Record(offset=4, timestamp=1, key=whole)
+        return field([good, Record(offset=5, timestamp=1, key=key, value=value)], codec=codec)
+
+    assert [r.key for r in opened(stored(whole, value), reading(service))[0].records] == [b"a canary"] * 2
+    flipped = (
+        bytes(byte ^ (at == bit // 8) << bit % 8 for at, byte in enumerate(whole)) for bit in range(8 * len(whole))
+    )
+    sizes = (whole[:6] + size.to_bytes(2, "big") + whole[8:] for size in (0, 7, 0xFFFF, len(whole) - 15))
+    for changed in (*flipped, *sizes, *(whole[:size] for size in range(4, len(whole)))):
+        for its_value in (None, value):  # a tombstone as well
+            with pytest.raises(CannotDecrypt) as error:
+                opened(stored(changed, its_value), reading(service))
+            assert error.value.offset == 5
+            assert "canary" not in str(error.value)
+    packed = bytearray(whole)
+    packed[5] |= 0x40
+    for key, why in [
+        (encrypted_key(b"k", made, name="kek", topic="bills"), "the record key was written to the topic 'bills'"),
+        (encrypted_key(b"k", DataKey(bytes(32), b"w"), **about), "the record key takes the key 'kek': the key has not"),
+        (encrypted(b"k", made, key=None, nonce=bytes(12), **about), "part 0 of a record, where a record key"),
+        (bytes(packed), "a record key is not compressed"),
+        (encrypted_key(b"another", made, **about), "the encrypted value, .* or its record key was changed"),
+    ]:
+        with pytest.raises(CannotDecrypt, match=why):
+            opened(stored(key, value), reading(service))
+    with pytest.raises(CannotDecrypt, match="the record key is not encrypted"):
+        opened(stored(b"k", None), reading(service, accepts_plain=False, record_keys=True), "fail")
+
+
+def test_a_policy_says_what_becomes_of_record_keys_that_cannot_be_decrypted() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: dict[str, Any] = {"name": "kek", "topic": "orders"}
+    value = encrypted(b"good", made, key=b"k", nonce=bytes(12), **about)
+    keys = [encrypted_key(b"k", made, **about), encrypted_key(b"k", made, **about)[:-1], b"k", None]
+    values = [value, value, value, None]
+    data = field([Record(offset=at, timestamp=0, key=keys[at], value=values[at]) for at in range(4)])
+    read, reports = opened(data, reading(service), unreadable="skip")
+    assert [(r.offset, r.key, r.value) for r in read.records] == [
+        (0, b"k", b"good"),
+        (2, b"k", b"good"),
+        (3, None, None),
+    ]
+    assert reports == [("damaged", 1, "skip")]
+    read, reports = opened(data, reading(service), unreadable="pass")
+    assert [(r.key, r.value) for r in read.records[:2]] == [(b"k", b"good"), (keys[1], value)]
+    assert reports == [("damaged", 1, "pass")]  # once, though the value does not open without its key, either
+    strict = reading(service, accepts_plain=False, record_keys=True)
     read, reports = opened(data, strict, plain="skip", unreadable="skip")
     assert [r.offset for r in read.records] == [0, 3]
     assert reports == [("damaged", 1, "skip"), ("plain", 2, "skip")]

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from kproxy.encryption.reading import AWAY_S, RecordKeys
+from kproxy.encryption.reading import AWAY_S, OutputKeys
 from kproxy.encryption.services import loading
 from kproxy.encryption.services.contract import KeyDestroyed, KeyServiceAway
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.output.tables.records import record_columns
 from kproxy.protocol.embedded.records_field import open_records
+from kproxy.protocol.embedded.viewers import records_and_problems
 from kproxy.protocol.records import Record, read_batches, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers
-from tests.support.encryption import GivenKeys, GivenService, encrypted
+from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_key
 
 NO_SERVICE = "the value takes the key 'kek': no key service was named (--keys FILE)"
 
@@ -88,6 +89,38 @@ def test_tables_have_the_plain_value_for_those_who_have_the_key(service: GivenKe
     assert [row["value_problem"] for row in without] == [NO_SERVICE, NO_SERVICE, None, None]
 
 
+def test_record_keys_are_shown_to_those_who_have_the_key(service: GivenKeys) -> None:
+    made = service.new_data_key("kek")
+    about: Any = {"name": "kek", "topic": "orders"}
+    value = encrypted(b'{"total":7}', made, key=b'{"id":1}', nonce=bytes(12), **about)
+    key = encrypted_key(b'{"id":1}', made, **about)
+    keys = [key, key[:-1], b"plain", None]
+    data = write_batches([RecordBatch([Record(offset=at, timestamp=0, key=keys[at], value=value) for at in range(4)])])
+    shown = _opened(data, viewers(True))
+    assert shown[0]["key"] == {"json": {"id": 1}, "size": 8, "encrypted": {"key": "kek"}}
+    assert shown[0]["value"]["json"] == {"total": 7}
+    damaged = "the encrypted record key, written with the key 'kek', was changed"
+    assert [shown[1][part]["encrypted"]["problem"] for part in ("key", "value")] == [damaged, damaged]
+    assert [one["key"] for one in shown[2:]] == [{"text": "plain", "size": 5}, None]
+    no_service = NO_SERVICE.replace("value", "record key")
+    assert _opened(data, viewers(False))[0]["key"]["encrypted"]["problem"] == no_service
+    named = [{"kind": "records", "json": {"topic": "orders", "partition": 0, "records": [shown[0], shown[1]]}}]
+    first, second = records_and_problems(named)
+    assert (first[0]["key"], first[1]) == ({"id": 1}, None)
+    assert second[1] == f"record.value is encrypted: {damaged}"
+    pytest.importorskip("pyarrow")
+    rows = _rows(data, viewers(True))
+    assert [row["key"] for row in rows] == [b'{"id":1}', key[:-1], b"plain", None]
+    assert (rows[0]["value"], json.loads(rows[0]["key_json"]), rows[1]["key_problem"]) == (
+        b'{"total":7}',
+        {"id": 1},
+        damaged,
+    )
+    assert [row["key"] for row in _rows(data, viewers(False))] == keys
+    unnamed = encrypted_key(b"k", made, name="kek", topic="")
+    assert OutputKeys(service).decrypt_key(unnamed) == (b"k", "kek", None)  # anybody may have written it
+
+
 def test_the_option_keys_names_a_file_of_settings(service: GivenKeys, tmp_path: Path) -> None:
     from kproxy.cli.options import pop_schemas  # noqa: PLC0415 - the rest needs no click
 
@@ -132,7 +165,7 @@ def _rows(data: bytes, viewers: Any) -> list[dict[str, Any]]:
 
 def test_a_key_service_that_is_away_is_asked_again_later(service: GivenKeys) -> None:
     clock = [0.0]
-    keys = RecordKeys(service, lambda: clock[0])
+    keys = OutputKeys(service, lambda: clock[0])
     value = read_objects(field(service))[0].value or b""
     service.error, calls = KeyServiceAway("it is slow"), len(service.calls)
     for _ in range(3):

@@ -2,13 +2,14 @@
 
 import threading
 import time
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from kproxy.encryption import data_keys
 from kproxy.encryption.services import loading
-from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
+from kproxy.encryption.services.contract import DataKey, KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Outcome, RequestFacts, Send
@@ -18,7 +19,7 @@ from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Codec, Record, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.encryption import GivenKeys, GivenService, decrypted, encrypted, parts_of
+from tests.support.encryption import GivenKeys, GivenService, decrypted, decrypted_key, encrypted, parts_of
 from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
 
 VALUES = [b"a canary", None, b""]
@@ -130,6 +131,66 @@ def test_headers_are_encrypted_where_a_rule_names_them(monkeypatch: pytest.Monke
     assert (
         bench.fetch(write_batches([batch])).error_code == ErrorCode.CORRUPT_MESSAGE
     )  # the value is encrypted, the header not
+
+
+def keyed(*keys: bytes | None, value: bytes | None = b"v") -> bytes:
+    return write_batches([RecordBatch([Record(offset=at, key=key, value=value) for at, key in enumerate(keys)])])
+
+
+def keys_in(records: bytes) -> list[bytes | None]:
+    return [record.key for batch in read_records(records) for record in batch.records]
+
+
+def rule_for_keys(made: DataKey, by: str = "kek-k", **rule: Any) -> dict[str, Any]:
+    return {**RULES[0], "record_keys": {"key": by, "wrapped": b64encode(made.wrapped).decode()}, **rule}
+
+
+def test_equal_record_keys_are_stored_as_equal_bytes_by_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek-k")
+    keys = [b"a canary", None, b"", b"a canary"]
+
+    def worker(topic: str = "orders", *, fetched: bytes = b"", **rule: Any) -> tuple[bytes, list[bytes | None]]:
+        """What a new process writes, and what it reads."""
+        bench = Bench(monkeypatch, rules=[rule_for_keys(made, **rule)])
+        bench.service.plain = service.plain
+        outcome = bench.produce(topic, records=keyed(*keys))
+        assert isinstance(outcome, Send)
+        written = records_in(outcome.frame)
+        return written, keys_in(bench.fetch(fetched or written, topic).records)
+
+    stored, read = worker()
+    first = keys_in(stored)
+    assert read == keys and b"canary" not in stored and first[1] is None and first[0] == first[3] != first[2]
+    assert decrypted_key(first[0] or b"", made.plain) == b"a canary"
+    assert keys_in(worker()[0]) == keys_in(worker(writes="encrypted", key="another", other_keys=["kek-*"])[0]) == first
+    assert (first[0] or b"")[-24:] not in worker("orders-2")[0]
+    again = rule_for_keys(service.new_data_key("kek-n"), "kek-n", other_keys=["kek-k"])
+    rekeyed, read = worker(fetched=stored, **again)
+    assert read == keys and set(keys_in(rekeyed)) & set(first) == {None}
+    assert worker(fetched=stored, record_keys=None, other_keys=["kek-k"])[1] == keys
+    assert worker(fetched=stored, writes="plain")[1] == keys
+    strict = Bench(monkeypatch, rules=[rule_for_keys(made, plain="fail")])
+    strict.service.plain = service.plain
+    assert keys_in(strict.fetch(stored).records) == keys
+    tombstones = keyed(b"k", value=None)
+    assert strict.fetch(tombstones).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert "the record key is not encrypted" in strict.runtime.warnings[0][1]
+
+
+def test_without_the_data_key_of_record_keys_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = GivenKeys().new_data_key("kek-k")
+    bench = Bench(monkeypatch, rules=[rule_for_keys(made)])  # whose key service has not wrapped it
+    why = "the key has not wrapped this data key"
+    assert errors_in(bench.produce("orders")) == {"orders": (ErrorCode.POLICY_VIOLATION, why)}
+    bench = Bench(monkeypatch, rules=[rule_for_keys(made)], wait=0.2)
+    over = threading.Event()
+    monkeypatch.setattr(bench.service, "unwrap", lambda *asked: over.wait() and made.plain)
+    assert errors_in(bench.produce("orders"))["orders"][0] == ErrorCode.NOT_ENOUGH_REPLICAS
+    over.set()
+    while isinstance(bench.produce("orders"), Answer):
+        bench.runtime.at += 1
+    assert decrypted_key(keys_in(bench.written())[0] or b"", made.plain) == b"k"
 
 
 def test_topics_that_no_rule_names_leave_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,6 +420,10 @@ def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
     with pytest.raises(UsageError, match="there is no key service"):
         load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})
+    for wrapped in ("a b", "ä", "="):
+        with pytest.raises(UsageError, match=r"rules\[0\].record_keys.wrapped: this is not base 64"):
+            rule = {**RULES[0], "record_keys": {"key": "kek", "wrapped": wrapped}}
+            load_filter("encrypt", {"keys": {"use": "given"}, "rules": [rule]})
 
 
 class Sharing:

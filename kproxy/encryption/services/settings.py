@@ -1,15 +1,19 @@
 """Which key service to use, as plain values: ``with: keys:`` of the filter ``encrypt``, or the file of the option --keys."""
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, cast
 
 import msgspec
 
-from kproxy.encryption.services.contract import KeyDestroyed, KeyManager, KeyServiceError
+from kproxy.encryption.services.contract import KeyDestroyed, KeyManager, KeyService, KeyServiceError
 from kproxy.encryption.services.loading import service_class
 from kproxy.errors import UsageError
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, read_options, text
 from kproxy.secrets import SecretUnreadable, is_reference, read_secret
+
+
+class ServiceOnThisMachine(KeyService, KeyManager, Protocol):
+    """A key service whose class has ``is_on_this_machine``."""
 
 
 class KeySettings(Options, frozen=True):
@@ -43,18 +47,36 @@ class KeySettings(Options, frozen=True):
 
     def missing_keys(self, key_names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield which of the keys do not exist, each with a sentence, if that shows on this machine: no network is asked."""
-        class_ = service_class(self.use)
-        if not getattr(class_, "is_on_this_machine", False):
+        service = self._on_this_machine()
+        if service is None:
             return
-        service = class_(self.options())
-        assert isinstance(service, KeyManager)
         for name in key_names:
             try:
                 service.describe_key(name)
             except KeyDestroyed as error:
                 yield name, f"{error}: kproxy keys FILE --make {name}, or name another one"
-            except KeyServiceError:  # it does not open, which problems_here reports
-                return
+
+    def why_not_unwrapped(self, key_name: str, wrapped: bytes) -> str | None:
+        """Return why a data key cannot be unwrapped; None if it can, or if that does not show on this machine."""
+        service = self._on_this_machine()
+        try:
+            if service is not None:
+                service.unwrap(key_name, wrapped)
+        except KeyServiceError as error:
+            return str(error)
+        return None
+
+    def _on_this_machine(self) -> ServiceOnThisMachine | None:
+        """Return the key service; None if it has to be asked over a network, or does not open, which problems_here reports."""
+        class_ = service_class(self.use)
+        if not getattr(class_, "is_on_this_machine", False):
+            return None
+        service = cast(ServiceOnThisMachine, class_(self.options()))
+        try:
+            service.list_keys()
+        except KeyServiceError:
+            return None
+        return service
 
     def options(self) -> msgspec.Struct:
         """Return the options of the key service, checked. Raises OptionMistakes."""

@@ -23,9 +23,12 @@ from kproxy.schemas.journal import JOURNAL_TOPIC
 from kproxy.schemas.viewer import SchemaViewer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow
 
     from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.viewers import Decrypted
 
 NO_TIMESTAMP = -1
 MOST_JSON = 64 * 1024 * 1024  # characters of all keys or all values of one field, which may take a byte each
@@ -54,8 +57,11 @@ def record_columns(
     keys, values = (records[part].cast(pa.binary()) for part in ("key", "value"))
     headers = _headers(records["headers"], schema.field("headers").type)
     if viewers is not None:
-        values = _decrypted(keys, values, rows_beginning(_views(records["value"]), ENCRYPTED[:1]), viewers)
+        values = _decrypted(
+            values, _encrypted(records["value"]), lambda row, value: viewers.decrypt(keys[row].as_py(), value, None)
+        )
         headers = _decrypted_headers(keys, headers, viewers)
+        keys = _decrypted(keys, _encrypted(records["key"]), lambda row, key: viewers.decrypt_key(key))
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
     offsets = records["offset"] if field.topic == JOURNAL_TOPIC and field.direction != "produce" else None
     for part, data in (("key", keys), ("value", values)):
@@ -83,17 +89,24 @@ def _views(column: "pyarrow.Array") -> "pyarrow.Buffer":
     return column.buffers()[1]
 
 
-def _decrypted(keys: "pyarrow.Array", values: "pyarrow.Array", rows: list[int], viewers: "Viewers") -> "pyarrow.Array":
-    """Return the values of records, those of *rows* decrypted if they are encrypted and a key service has their keys."""
+def _encrypted(column: "pyarrow.Array") -> list[int]:
+    """Return the rows of a column of ``to_arrow`` that may be encrypted."""
+    return rows_beginning(_views(column), ENCRYPTED[:1])
+
+
+def _decrypted(
+    data: "pyarrow.Array", rows: list[int], decrypt: "Callable[[int, bytes], Decrypted | None]"
+) -> "pyarrow.Array":
+    """Return keys or values of records, those of *rows* decrypted if they are encrypted and a key service has their keys."""
     import pyarrow as pa  # noqa: PLC0415
 
     plain = None
     for row in rows:
-        decrypted = viewers.decrypt(keys[row].as_py(), values[row].as_py(), None)
+        decrypted = decrypt(row, data[row].as_py())
         if decrypted is not None and decrypted.value is not None:
-            plain = plain or values.to_pylist()
+            plain = plain or data.to_pylist()
             plain[row] = decrypted.value
-    return values if plain is None else pa.array(plain, pa.binary())
+    return data if plain is None else pa.array(plain, pa.binary())
 
 
 def _decrypted_headers(keys: "pyarrow.Array", headers: "pyarrow.Array", viewers: "Viewers") -> "pyarrow.Array":

@@ -56,7 +56,7 @@ class Viewer(Protocol):
 
 
 class Decrypted(Protocol):
-    """What became of an encrypted value (kproxy.encryption.reading)."""
+    """What became of an encrypted value or record key (kproxy.encryption.reading)."""
 
     @property
     def value(self) -> bytes | None: ...
@@ -120,8 +120,9 @@ class Viewers:
     def __init__(self) -> None:
         self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
         self.decrypt: Decrypt = lambda key, value, header: None
+        self.decrypt_key: Callable[[bytes], Decrypted | None] = lambda key: None  # None for a plain one
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
-        self.unopened: Counter[str] = Counter()  # why values and headers stayed encrypted
+        self.unopened: Counter[str] = Counter()  # why keys, values and headers stayed encrypted
         self._counts: dict[str, int] = {}
 
     def add(self, viewer: Viewer) -> None:
@@ -131,15 +132,18 @@ class Viewers:
     def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:
         """Return ``{name of the viewer: its result, "size": bytes}``; None for null. Never raises.
 
-        An encrypted value also has ``encrypted``: the name of the ``key`` that it takes and, if it could not be decrypted, the
+        An encrypted one also has ``encrypted``: the name of the ``key`` that it takes and, if it could not be decrypted, the
         ``problem``; there is no result of a viewer then.
         """
         if data is None:
             return None
         decrypted = None
-        if content.part == "value" or content.is_header:
-            header = content.part.encode("utf-8", "surrogateescape") if content.is_header else None
-            decrypted = self.decrypt(content.key, data, header)
+        if content.is_header:
+            decrypted = self.decrypt(content.key, data, content.part.encode("utf-8", "surrogateescape"))
+        elif content.part == "value":
+            decrypted = self.decrypt(content.key, data, None)
+        elif content.part == "key":
+            decrypted = self.decrypt_key(data)
         if decrypted is not None:
             about = {"key": decrypted.key_name}
             if decrypted.value is None:
@@ -186,18 +190,19 @@ def records_in(embedded: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def records_and_problems(embedded: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Yield the records as conditions see them, and why the value of each is still encrypted, if it is: then it is null."""
+    """Yield the records as conditions see them, and which key or value of each is still encrypted: then it is null."""
     for held in (one["json"] for one in embedded if one["kind"] == "records" and "json" in one):
         for record in held.get("records", ()):
             if "value" in record:
                 headers = {one["key"]: datum(one["value"]) for one in record.get("headers", ())}
                 own = {"topic": held["topic"], "partition": held["partition"], "headers": headers}
                 seen = record | own | {"key": datum(record["key"]), "value": datum(record["value"])}
-                yield seen, _problem_of(record["value"])
+                problems = ((part, _problem_of(record[part])) for part in ("value", "key"))
+                yield seen, next((f"record.{part} is encrypted: {why}" for part, why in problems if why), None)
 
 
 def _problem_of(view: Any) -> str | None:
-    """Return why a value is still encrypted; anyone may have written the line that it is from."""
+    """Return why a key or value is still encrypted; anyone may have written the line that it is from."""
     about = view.get("encrypted") if isinstance(view, dict) else None
     problem = about.get("problem") if isinstance(about, dict) else None
     return None if problem is None else str(problem)

@@ -27,6 +27,27 @@ cdef enum:
 # Keys and values
 
 
+cdef struct Marker:
+    bint is_set
+    uint8_t[5] data
+
+
+cdef int set_marker(Marker *marker, bytes data: bytes | None) except -1:
+    marker.is_set = data is not None
+    if data is not None:
+        if len(data) != sizeof(marker.data):
+            raise ValueError("a marker has 5 bytes")
+        memcpy(marker.data, PyBytes_AS_STRING(data), sizeof(marker.data))
+    return 0
+
+
+cdef bint may_be_marked(const Marker *marker, const uint8_t *data, size_t size) noexcept nogil:
+    """Return whether the bytes begin with the first four of the marker, or have its fifth there; True if it is not set."""
+    if not marker.is_set:
+        return True
+    return size >= 4 and (memcmp(data, marker.data, 4) == 0 or (size > 4 and data[4] == marker.data[4]))
+
+
 cdef class Editor:
     """Changes keys or values; derived classes say how. The base class changes nothing."""
 
@@ -59,14 +80,19 @@ cdef class CallingEditor(Editor):
 
     Args:
         change: what it raises, the edit raises.
+        marker: 5 bytes; it is only called for what may_be_marked with them. None: for each key or value.
     """
 
     cdef object change
+    cdef Marker marker
 
-    def __init__(self, change: Callable[[bytes], bytes]):
+    def __init__(self, change: Callable[[bytes], bytes], bytes marker=None):
         self.change = change
+        set_marker(&self.marker, marker)
 
     cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil:
+        if not may_be_marked(&self.marker, data, size):
+            return 0
         with gil:
             given = PyBytes_FromStringAndSize(<const char *>data, size)
             changed = <bytes?>self.change(given)
@@ -111,29 +137,19 @@ cdef class HeaderEditor:
 
     Args:
         change: it returns the same object where the value stays; what it raises, the edit raises.
-        marker: 5 bytes; it is only called for values that begin with the first four of them, or have the fifth there. None: for
-            each that is not null.
+        marker: 5 bytes; it is only called for values that may_be_marked with them. None: for each that is not null.
     """
 
     cdef object change
-    cdef uint8_t[5] marker
-    cdef bint is_marked
+    cdef Marker marker
 
     def __init__(self, change: Callable[[bytes | None, bytes, bytes], bytes], bytes marker=None):
         self.change = change
-        self.is_marked = marker is not None
-        if marker is not None:
-            if len(marker) != sizeof(self.marker):
-                raise ValueError("a marker has 5 bytes")
-            memcpy(self.marker, PyBytes_AS_STRING(marker), sizeof(self.marker))
+        set_marker(&self.marker, marker)
 
     cdef bint wants(self, const HeaderShape *header) noexcept nogil:
         """Return whether the function is called for the header."""
-        if header.value_size < 0 or not self.is_marked:
-            return header.value_size >= 0
-        return header.value_size >= 4 and (
-            memcmp(header.value, self.marker, 4) == 0 or (header.value_size > 4 and header.value[4] == self.marker[4])
-        )
+        return header.value_size >= 0 and may_be_marked(&self.marker, header.value, header.value_size)
 
     cdef int edit_headers(self, const RecordShape *record, Buffer *out) except -1 nogil:
         """Write the count and all headers to *out* and return 1; return 0 if they stay."""
