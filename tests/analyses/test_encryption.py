@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kproxy.encryption.envelope import Envelope
+from kproxy.encryption.envelope import KEY, Envelope
 from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
@@ -72,6 +72,47 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
     }
     assert {key: row["problem"] for key, row in found.items() if row["problem"]} == {("orders", "kek", 1): NO_SERVICE}
     assert {key: row["damaged"] for key, row in found.items() if row["damaged"]} == {("moved", None, None): 3}
+
+
+def test_record_keys_are_counted_like_values(tmp_path: Path) -> None:
+    """Also keys of a topic whose values are plain, and plain keys after encrypted ones."""
+    tables = Rows()
+
+    def key(version: int, size: int = 20) -> bytes:
+        return Envelope("kek-k", "orders", local(version), part=KEY).encoded() + bytes(size)
+
+    producer = tables.client("shop")
+    whole, plain = value("kek", "orders", local(1)), b"plain"
+    written = [
+        (b"before", whole),
+        (key(1), whole),
+        (key(2), None),
+        (key(1, 15), plain),
+        (None, whole),
+        (b"after", plain),
+    ]
+    for at, (record_key, data) in enumerate(written):
+        producer.record(producer.produce(at, "orders"), "orders", record_key, value=data)
+    producer.record(producer.produce(9, "values"), "values", b"plain", value=value("kek", "values", local(1)))
+    producer.record(producer.produce(9, "keys"), "keys", key(2, 16), value=plain)
+    found = {
+        (row["topic"], row["part"], row["key_version"]): (
+            row["produced"],
+            row["is_older"],
+            row["is_late"],
+            row["damaged"],
+        )
+        for row in tables.answer(tmp_path, "encryption")
+    }
+    assert found == {
+        ("orders", "key", 1): (1, True, False, 0),
+        ("orders", "key", 2): (1, False, False, 0),
+        ("orders", "key", None): (3, False, True, 1),
+        ("orders", "value", 1): (3, False, False, 0),
+        ("orders", "value", None): (2, False, True, 0),
+        ("values", "value", 1): (1, False, False, 0),
+        ("keys", "key", 2): (1, False, False, 0),
+    }
 
 
 def test_with_keys_what_opens_is_not_said_to_be_plain(tmp_path: Path) -> None:

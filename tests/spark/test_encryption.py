@@ -19,7 +19,7 @@ from kproxy.spark.report import SparkTables
 from kproxy.spark.rows import Options
 from kproxy.spark.source import register
 from tests.support.built_captures import Conversation, pcap
-from tests.support.encryption import encrypted
+from tests.support.encryption import encrypted, encrypted_key
 from tests.support.frames import array, request, response, string
 from tests.support.tables import decode
 
@@ -28,29 +28,31 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 ENCRYPTION = library.load()["encryption"]
-# topic, key and its version -> values written, writers, whether plain values came after encrypted ones, why some do not open
-Answer = dict[tuple[str, str | None, int | None], tuple[int, list[str], bool, str | None]]
+# topic, part, key and its version -> how many were written, by whom, whether plain ones came later, why some do not open
+Answer = dict[tuple[str, str, str | None, int | None], tuple[int, list[str], bool, str | None]]
 NO_SERVICE = "the value takes the key '{}': no key service was named (--keys FILE)"
 WITHOUT_KEYS: Answer = {
-    ("orders", "kek", 1): (2, ["shop"], False, NO_SERVICE.format("kek")),
-    ("orders", "kek", 2): (1, ["shop"], False, NO_SERVICE.format("kek")),
-    ("orders", "gone", 1): (1, ["mirror"], False, NO_SERVICE.format("gone")),
-    ("orders", None, None): (2, ["script", "shop"], True, None),
+    ("orders", "value", "kek", 1): (2, ["shop"], False, NO_SERVICE.format("kek")),
+    ("orders", "value", "kek", 2): (1, ["shop"], False, NO_SERVICE.format("kek")),
+    ("orders", "value", "gone", 1): (1, ["mirror"], False, NO_SERVICE.format("gone")),
+    ("orders", "value", None, None): (2, ["script", "shop"], True, None),
+    ("orders", "key", "kek", 1): (1, ["shop"], False, NO_SERVICE.format("kek").replace("value", "record key")),
+    ("orders", "key", None, None): (5, ["mirror", "script", "shop"], True, None),
 }
 WITH_KEYS: Answer = {
-    ("orders", "kek", 1): (
+    ("orders", "value", "kek", 1): (
         1,
         ["shop"],
         False,
         "the encrypted value, written with the key 'kek', or its record key was changed",
     ),
-    ("orders", "gone", 1): (
+    ("orders", "value", "gone", 1): (
         1,
         ["mirror"],
         False,
         "the value takes the key 'gone': version 1 of the key gone has been destroyed",
     ),
-    ("orders", None, None): (4, ["script", "shop"], False, None),
+    ("orders", "value", None, None): (4, ["script", "shop"], False, None),
 }
 
 
@@ -77,7 +79,8 @@ def written(folder: Path) -> KeySettings:
     header = encrypted(b"inside", first, name="kek", header=b"secret", **about)
     conversation = Conversation().handshake()
     for number, (client, value) in enumerate(values):
-        data = write_batches([RecordBatch([Record(key=b"k", value=value, headers=[("secret", header)])])])
+        key = encrypted_key(b"k", first, name="kek", topic="orders") if value is opens else b"k"
+        data = write_batches([RecordBatch([Record(key=key, value=value, headers=[("secret", header)])])])
         partition = pack(">ii", 0, len(data)) + data
         body = string(None) + pack(">hi", -1, 30_000) + array(string("orders") + array(partition))
         conversation.send(0, request(0, 7, number, body, client_id=client))
@@ -89,7 +92,7 @@ def written(folder: Path) -> KeySettings:
 
 def shown(rows: list[dict[str, Any]]) -> Answer:
     return {
-        (row["topic"], row["key_name"], row["key_version"]): (
+        (row["topic"], row["part"], row["key_name"], row["key_version"]): (
             row["produced"],
             row["writers"],
             row["is_late"],
@@ -121,7 +124,7 @@ def test_spark_says_what_duckdb_says(spark: "SparkSession", tmp_path: Path, with
     given = {"table": "records", "records": "true", **({"keys": str(tmp_path / "keys.yaml")} if with_keys else {})}
     read = spark.read.format("kproxy").options(**given).load(str(capture)).orderBy("exchange").collect()
     inside = {bytes(row["headers"][0]["value"]) for row in read}
-    assert (inside == {b"inside"}) == with_keys
+    assert (inside == {b"inside"}) == with_keys == ({bytes(row["key"]) for row in read} == {b"k"})
     assert [row["value_json"] for row in read if row["value_json"]] == (
         ['{"total": 1}', '{"total": 2}'] if with_keys else []
     )

@@ -4,20 +4,22 @@ title: Which topics are encrypted, by which keys, since when, and who still writ
 severity: info
 meaning: >-
   A row for each key, and version of it, that values of a topic were encrypted by (the filter encrypt), and one for its plain values. The
-  envelope of a value says which key wraps its data key; no key is needed to read it. Only topics with an encrypted value are listed.
+  same for its record keys, if one of them is encrypted. The envelope of a value says which key wraps its data key; no key is needed to
+  read it. Only topics with an encrypted value or record key are listed.
   The version is known of key sets and of Vault. It needs the contents of records (--records, or --only encryption), and a capture between kproxy and the brokers: clients of kproxy send
   and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
 columns:
   topic: ""
-  key_name: name of the key that wraps the data keys; NULL for plain values
+  part: value or key of records
+  key_name: name of the key that wraps the data keys; NULL for plain ones
   key_version: version of that key; NULL where the key service does not say
   is_older: whether a newer version of the key was seen in any topic, so that these records rest on one that was rotated
-  produced: values written
-  fetched: values read
+  produced: values, or keys, written
+  fetched: values, or keys, read
   data_keys: different data keys
   writers: client ids that wrote them
   readers: client ids that read them
-  other_topic: another topic that the values were written to; they open only where a rule says so
+  other_topic: another topic that they were written to; they open only where a rule says so
   problem: why some of them do not open; without --keys, which key they take
   damaged: values that begin as encrypted ones and are none
   is_late: whether plain values were written after the first encrypted one; not said with --keys
@@ -27,20 +29,26 @@ columns:
 action: Send the writers of plain values through kproxy; keep the older versions of a key until the last record that rests on them is gone.
 parameters: {}
 sampled: Other keys, writers and readers may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
+verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values or record keys written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
 order: 47
-only_if: FROM records WHERE starts_with(hex(value), 'C34B504501')
+only_if: FROM records WHERE starts_with(hex(value), 'C34B504501') OR starts_with(hex(key), 'C34B504501')
 */
-WITH marked AS (
-    SELECT cluster, topic, direction, client_id, at_us, seen_at, value_problem, hex(value) AS h, substring(hex(value), 1, 8) = 'C34B5045' AS is_marked
-    FROM (
-        SELECT coalesce(r.topic, r.topic_id) AS topic, r.direction, r.value, r.value_problem, e.client_id, e.cluster, e.at_us, e.seen_at
-        FROM records AS r
-        JOIN client_exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
-        WHERE r.value IS NOT NULL AND coalesce(e.replica_id, -1) < 0
-    )
+WITH parts AS (
+    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'value' AS part, hex(value) AS h, value_problem AS problem
+    FROM records
+    WHERE value IS NOT NULL
+    UNION ALL
+    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'key' AS part, hex(key) AS h, key_problem AS problem
+    FROM records
+    WHERE key IS NOT NULL
+), marked AS (
+    SELECT e.cluster, p.topic, p.direction, p.part, e.client_id, e.at_us, e.seen_at, p.problem, p.h, substring(p.h, 1, 8) = 'C34B5045' AS is_marked
+    FROM parts AS p
+    JOIN client_exchanges AS e ON e.connection_id = p.connection_id AND e.exchange = p.exchange
+    WHERE coalesce(e.replica_id, -1) < 0
 ), named AS ( -- the envelope, in hex: version, part, size, key name, topic, wrapped data key (kproxy.encryption)
-    SELECT *, CASE WHEN is_marked AND substring(h, 9, 4) IN ('0100', '0140') AND length(h) >= 76
+    SELECT *, CASE WHEN is_marked AND length(h) >= 56
+            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140')) OR (part = 'key' AND substring(h, 9, 4) = '0101'))
         THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
     FROM marked
 ), placed AS (
@@ -51,13 +59,13 @@ WITH marked AS (
     SELECT *, CASE WHEN length(h) > 24 + 2 * (name_bytes + topic_bytes)
         THEN TRY_CAST('0x' || substring(h, 21 + 2 * (name_bytes + topic_bytes), 4) AS INTEGER) END AS wrapped_bytes
     FROM placed
-), whole AS ( -- as many bytes as its sizes say, then nonce and tag
+), whole AS ( -- as many bytes as its sizes say, then nonce and tag, or the synthetic IV of a key
     SELECT *, wrapped_bytes IS NOT NULL
         AND TRY_CAST('0x' || substring(h, 13, 4) AS INTEGER) = 12 + name_bytes + topic_bytes + wrapped_bytes
-        AND length(h) >= 2 * (12 + name_bytes + topic_bytes + wrapped_bytes + 28) AS is_whole
+        AND length(h) >= 2 * (12 + name_bytes + topic_bytes + wrapped_bytes + CASE WHEN part = 'key' THEN 16 ELSE 28 END) AS is_whole
     FROM sized
 ), opened AS (
-    SELECT cluster, topic, direction, client_id, at_us, seen_at, value_problem, is_marked, is_marked AND NOT is_whole AS is_damaged,
+    SELECT cluster, topic, direction, part, client_id, at_us, seen_at, problem, is_marked, is_marked AND NOT is_whole AS is_damaged,
         CASE WHEN is_whole THEN try(decode(unhex(substring(h, 19, 2 * name_bytes)))) END AS key_name,
         CASE WHEN is_whole THEN try(decode(unhex(substring(h, 21 + 2 * name_bytes, 2 * topic_bytes)))) END AS written_to,
         CASE WHEN is_whole THEN substring(h, 25 + 2 * (name_bytes + topic_bytes), 2 * wrapped_bytes) END AS wrapped
@@ -70,35 +78,35 @@ WITH marked AS (
         END AS key_version
     FROM opened
 ), topics AS (
-    SELECT cluster, topic, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us,
-        count(CASE WHEN value_problem <> '' AND NOT contains(value_problem, 'keys FILE)') THEN 1 END) > 0 AS has_keys
+    SELECT cluster, topic, part, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us,
+        count(CASE WHEN problem <> '' AND NOT contains(problem, 'keys FILE)') THEN 1 END) > 0 AS has_keys
     FROM versioned
     WHERE key_name IS NOT NULL
-    GROUP BY cluster, topic
+    GROUP BY cluster, topic, part
 ), newest AS (
     SELECT cluster, key_name, max(key_version) AS key_version
     FROM versioned
     WHERE key_name IS NOT NULL
     GROUP BY cluster, key_name
 ), used AS (
-    SELECT v.cluster, v.topic, v.key_name, v.key_version,
+    SELECT v.cluster, v.topic, v.part, v.key_name, v.key_version,
         count(CASE WHEN v.direction = 'produce' THEN 1 END) AS produced,
         count(CASE WHEN v.direction = 'fetch' THEN 1 END) AS fetched,
         count(DISTINCT v.wrapped) AS data_keys,
         list_sort(list_distinct(list(CASE WHEN v.direction = 'produce' THEN coalesce(v.client_id, '') END))) AS writers,
         list_sort(list_distinct(list(CASE WHEN v.direction = 'fetch' THEN coalesce(v.client_id, '') END))) AS readers,
         min(CASE WHEN v.written_to <> v.topic THEN v.written_to END) AS other_topic,
-        min(CASE WHEN v.is_marked THEN v.value_problem END) AS problem,
+        min(CASE WHEN v.is_marked THEN v.problem END) AS problem,
         count(CASE WHEN v.is_damaged THEN 1 END) AS damaged,
         count(CASE WHEN v.direction = 'produce' AND NOT v.is_marked AND v.at_us > t.since_us AND NOT t.has_keys THEN 1 END) > 0 AS is_late,
         min(v.seen_at) AS first_at,
         max(v.seen_at) AS last_at
     FROM versioned AS v
-    JOIN topics AS t ON t.cluster = v.cluster AND t.topic = v.topic
-    GROUP BY v.cluster, v.topic, v.key_name, v.key_version
+    JOIN topics AS t ON t.cluster = v.cluster AND t.topic = v.topic AND t.part = v.part
+    GROUP BY v.cluster, v.topic, v.part, v.key_name, v.key_version
 )
-SELECT u.topic, u.key_name, u.key_version, coalesce(u.key_version < n.key_version, false) AS is_older, u.produced, u.fetched,
+SELECT u.topic, u.part, u.key_name, u.key_version, coalesce(u.key_version < n.key_version, false) AS is_older, u.produced, u.fetched,
     u.data_keys, u.writers, u.readers, u.other_topic, u.problem, u.damaged, u.is_late, u.first_at, u.last_at, u.cluster
 FROM used AS u
 LEFT JOIN newest AS n ON n.cluster = u.cluster AND n.key_name = u.key_name
-ORDER BY u.produced + u.fetched DESC, u.topic, u.key_name, u.key_version, u.cluster
+ORDER BY u.produced + u.fetched DESC, u.topic, u.part DESC, u.key_name, u.key_version, u.cluster
