@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import DIRECT, Entrance, Entrances
@@ -89,13 +90,21 @@ def behind(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def encrypting(tmp_path: Path) -> dict[str, Any]:
-    """The filter, with a key set of its own."""
+    """The filter, with a key set of its own; record keys are encrypted as well."""
     (tmp_path / "seal").write_bytes(bytes(range(32)))
     settings = {"use": "file", "with": {"path": str(tmp_path / "keys"), "key_file": str(tmp_path / "seal")}}
     (tmp_path / "keys.yaml").write_text(str(settings))  # YAML reads it as a flow mapping
-    made = [sys.executable, "-m", "kproxy", "keys", str(tmp_path / "keys.yaml"), "--make", "kek"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    return {
-        "use": "encrypt",
-        "with": {"keys": settings, "rules": [{"topics": ["*"], "key": "kek", "headers": ["secret"]}]},
-    }
+    keys(tmp_path, "--make", "kek")
+    rule = {"topics": ["*"], "key": "kek", "headers": ["secret"], **record_keys(tmp_path)}
+    return {"use": "encrypt", "with": {"keys": settings, "rules": [rule]}}
+
+
+def record_keys(folder: Path) -> dict[str, Any]:
+    """What a rule takes to encrypt record keys: another data key each time."""
+    printed: dict[str, Any] = yaml.safe_load(keys(folder, "--record-keys", "kek"))
+    return printed
+
+
+def keys(folder: Path, *words: str) -> bytes:
+    command = [sys.executable, "-m", "kproxy", "keys", str(folder / "keys.yaml"), *words]
+    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout

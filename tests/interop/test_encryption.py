@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.encryption.envelope import MARKER
 from tests.interop.clients import Aiokafka, Client, Java, KafkaPython, Librdkafka, consumed, values
-from tests.interop.conftest import Behind
+from tests.interop.conftest import Behind, record_keys
 from tests.interop.test_clients import begin_at_the_start
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import NEWEST, java
+from tests.support.kafka.jars import NEWEST, events, java
 from tests.support.kafka.processes import eventually, spawn, stop, tail
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -72,20 +72,20 @@ def test_a_transaction_a_tombstone_and_a_header_pass_and_the_disk_has_no_canary(
     producer.init_transactions(30)
     for value in (CANARY, None):
         producer.begin_transaction()
-        producer.produce(topic_name, value, key=b"k", headers=[("secret", CANARY), ("trace", b"00-1")])
+        producer.produce(topic_name, value, key=CANARY, headers=[("secret", CANARY), ("trace", b"00-1")])
         producer.commit_transaction(30)
     producer.begin_transaction()
     producer.produce(topic_name, b"never committed", key=b"k")
     producer.abort_transaction(30)
-    (first, none) = [value for *_, value in consumed(behind.broker, topic_name)]
-    assert first is not None
-    assert first.startswith(MARKER)
-    assert none is None
+    (key, first), (same, none) = pairs(behind, topic_name)
+    assert first is not None and key is not None
+    assert first.startswith(MARKER) and key.startswith(MARKER)
+    assert (same, none) == (key, None)
     files = [file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}-*/*.log")]
     assert any(MARKER in data for data in files)
     assert not any(CANARY in data for data in files)
     through = {"bootstrap.servers": entrance.bootstrap, "isolation.level": "read_committed"}
-    assert [value for *_, value in consumed(behind.broker, topic_name, **through)] == [CANARY, None]
+    assert [each[2:] for each in consumed(behind.broker, topic_name, **through)] == [(CANARY, CANARY), (CANARY, None)]
     consumer = Consumer({**through, "group.id": topic_name, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic_name])
     record = consumer.poll(60)
@@ -132,6 +132,58 @@ def test_the_newest_value_of_each_key_is_read_after_compaction_with_plain_and_re
     assert dict(pairs(behind, topic_name, behind(often))) == expected
 
 
+def test_encrypted_record_keys_are_compacted_and_read_by_java_and_librdkafka(
+    behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
+) -> None:
+    """Two proxies write the same keys; the cleaner finds them equal, and no plain key is on the disk."""
+    cleaned = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(1 << 20)}
+    create(behind, topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
+    often = {**encrypting, "with": {**encrypting["with"], "data_key_records": 7}}
+    ways = [behind(encrypting), behind(often, workers=2)]
+    newest: dict[bytes, bytes | None] = {}
+
+    def produce(way: Entrance, key: bytes, value: bytes | None) -> None:
+        producer = producers[way.bootstrap]
+        producer.produce(topic_name, value, key=key)
+        newest[key] = value
+
+    producers = {way.bootstrap: Producer({"bootstrap.servers": way.bootstrap, "acks": "all"}) for way in ways}
+    for number in range(300):
+        key = CANARY + b" %d" % (number % 20)
+        produce(ways[number // 100 % 2], key, None if number in (285, 286) else b"value %d" % number)
+        if number % 100 == 99:
+            assert all(producer.flush(60) == 0 for producer in producers.values())
+
+    def is_compacted() -> bool:
+        produce(ways[1], CANARY + b" 0", b"again")  # with the next record, another segment begins
+        assert producers[ways[1].bootstrap].flush(60) == 0
+        counts = Counter(key for key, _ in pairs(behind, topic_name))
+        assert len(counts) == len(newest)
+        return sorted(counts.values())[:-1] == [1] * (len(newest) - 1)
+
+    eventually(is_compacted, patience=PATIENCE, what="each key but the one that is written on is there once")
+    stored = pairs(behind, topic_name)
+    assert all(key is not None and key.startswith(MARKER) for key, _ in stored)
+    files = [file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}-*/*.log")]
+    assert any(MARKER in data for data in files) and not any(CANARY in data for data in files)
+    for way in ways:
+        assert dict(pairs(behind, topic_name, way)) == newest
+    words = f"--topic {topic_name} --group-id java-{topic_name} --reset-policy earliest --max-messages {len(stored)}"
+    read = [
+        one for one in events(ways[0].tool("VerifiableConsumer", f"{words} --verbose")) if one["name"] == "record_data"
+    ]
+    assert {one["key"].encode(): one["value"] and one["value"].encode() for one in read} == newest
+
+    again = {**encrypting["with"]["rules"][0], **record_keys(tmp_path)}
+    rekeyed = behind({**encrypting, "with": {**encrypting["with"], "rules": [again]}})
+    producers[rekeyed.bootstrap] = Producer({"bootstrap.servers": rekeyed.bootstrap, "acks": "all"})
+    produce(rekeyed, CANARY + b" 1", b"under another data key")
+    assert producers[rekeyed.bootstrap].flush(60) == 0
+    for way in (rekeyed, ways[0]):  # older keys open, and newer ones where the rule is the older one
+        assert dict(pairs(behind, topic_name, way)) == newest
+    assert len({key for key, _ in pairs(behind, topic_name)}) == len(newest) + 1
+
+
 def test_a_job_of_streams_counts_words_over_encrypted_repartition_and_changelog_topics(
     behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
 ) -> None:
@@ -162,8 +214,9 @@ def test_a_job_of_streams_counts_words_over_encrypted_repartition_and_changelog_
     assert len(inner) == 2
     for topic in (lines, counts, inner[1] if inner[1].endswith("changelog") else inner[0]):
         assert_encrypted(behind, topic)
-    # keys stay plain: where a job groups by words of a value, they are on the disk as keys
-    assert not any(CANARY in file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}*/*.log"))
+    # the job groups by words of values, which are record keys of its topics
+    files = [file.read_bytes() for file in behind.broker.folder.rglob(f"{topic_name}*/*.log")]
+    assert files and not any(word in data for data in files for word in (CANARY, b"word0", b"canary", b"nobody"))
 
 
 def test_connect_copies_a_file_to_another_by_an_encrypted_topic(
