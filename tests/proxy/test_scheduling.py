@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ import pytest
 from kproxy.proxy.scheduling import (
     FAIR_SHARE,
     STARVED_S,
+    WORK_S,
+    Breaks,
     Pace,
     PacedLoop,
     Starvation,
@@ -49,6 +52,21 @@ def test_short_slices_change_neither_policy_nor_priority() -> None:
 
 def test_another_policy_is_left_alone() -> None:
     assert in_a_thread(take_what_is_left, take_short_slices, policy)[1:] == [False, os.SCHED_IDLE]
+
+
+def sleeps() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def test_a_break_is_due_after_some_work() -> None:
+    def seconds() -> float:
+        breaks, before, began = Breaks(), sleeps(), time.perf_counter()
+        while sleeps() < before + 5 and time.perf_counter() < began + 30:
+            breaks.take_when_due()
+        return time.perf_counter() - began
+
+    (took,) = in_a_thread(seconds)
+    assert 5 * WORK_S <= took < 30  # type: ignore[operator]
 
 
 STEP = 0.25

@@ -20,6 +20,7 @@ from kproxy.page.left_out import LeftOut
 from kproxy.page.live.exchanges import Known, LiveExchanges
 from kproxy.page.live.files import ROWS, LiveFiles, LiveRows, schemas
 from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
+from kproxy.proxy.scheduling import Breaks
 from kproxy.schemas.store import Schemas
 from kproxy.session import BadFrame, Event, Gap, NotKafka
 
@@ -179,6 +180,7 @@ class LiveFeed:
     def _follow(self, connected: socket.socket) -> None:
         pieces = Pieces()
         buffer = bytearray(READ)
+        breaks = Breaks()
         poll = select.poll()
         poll.register(connected, select.POLLIN)
         while not self._stop.is_set():
@@ -193,6 +195,7 @@ class LiveFeed:
             for records in received:
                 for record in records:
                     self._receive(record)
+                    breaks.take_when_due()
                 self._show_when_due()
             if not size:
                 return

@@ -33,7 +33,7 @@ from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import MESSAGE_DROPPED, Channel
-from kproxy.proxy.scheduling import PacedLoop
+from kproxy.proxy.scheduling import Breaks, PacedLoop
 from kproxy.proxy.system_calls import raise_in
 from kproxy.proxy.tap.ring import TapReader
 from kproxy.schemas.settings import SchemaSources
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
+UNIT = 16  # records between two looks whether a break is due
 WAIT = 0.1  # seconds between looks at the rings: each costs as much as dozens of exchanges, and a worker on this core its caches
 BEHIND = (
     1 << 20
@@ -126,6 +127,7 @@ class Analyzer:
         self._schemas: SchemaSources | None = None
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
+        self._breaks = Breaks()
 
     def report(self, event: str, **keys: messages.LogValue) -> None:
         """Add an error to the events for the log. If there are MOST_MESSAGES already, the oldest is dropped and counted."""
@@ -278,11 +280,15 @@ class Analyzer:
         """Decode a batch of one ring; return the number of its records."""
         reader, tap = self._readers[ring], self.taps[ring]
         items = reader.read(BATCH)
+        is_filling = self._is_filling()
         if self._page is not None:
-            self._page.is_busy = self._is_filling()
+            self._page.is_busy = is_filling
         with self._watched():
+            for start in range(0, len(items), UNIT):
+                tap.decode(items[start : start + UNIT])
+                if not is_filling:
+                    self._breaks.take_when_due()
             if items:
-                tap.decode(items)
                 self._most_lag = max(self._most_lag, time.time_ns() - items[-1][3])
             if reader.faults != self._faults[ring]:
                 self._faults[ring] = reader.faults
