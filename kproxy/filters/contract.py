@@ -1,6 +1,6 @@
 """The contract between kproxy and a filter. Its rules, and what is true of Kafka, are in the package's docstring."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from kproxy.protocol import Direction as Direction  # noqa: PLC0414 - filters im
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
+    from kproxy.protocol.records import Record
     from kproxy.schemas.store import Schemas
 
 Result = TypeVar("Result")
@@ -440,8 +441,8 @@ class Filter:
         """Yield sentences about what may not be meant, with those filters listed before it. ``kproxy check`` shows them."""
         yield from ()
 
-    def growth(self, topic: str) -> Callable[[Iterable[str]], int] | None:
-        """Return what says by how many bytes a produced record of a topic grows, from the names of its headers.
+    def growth(self, topic: str) -> "Callable[[Record], int] | None":
+        """Return what says by how many bytes a produced record of a topic grows.
 
         None: by none. A filter that adds records to a request asks the filters behind it, so that the batch fits afterwards.
         """

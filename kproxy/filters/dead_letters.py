@@ -64,7 +64,7 @@ class Copied(NamedTuple):
     too_many: int  # records for which there was no room
 
 
-Growth = Callable[[Iterable[str]], int]  # see Filter.growth
+Growth = Callable[[Record], int]  # see Filter.growth
 Place = tuple[str, str]  # how a topic is named in Produce: the attribute, and its value
 
 
@@ -178,13 +178,13 @@ class DeadLetters:
         for number, record in enumerate(_records(refused.records)):
             if number in refused.problems:
                 headers = [*record.headers, (self._header, refused.problems[number].encode()), *origin]
-                size = _size(record.key, record.value, headers)
-                size += sum(grow(name for name, _ in headers) for grow in grows)
+                letter = Record(timestamp=record.timestamp, key=record.key, value=record.value, headers=headers)
+                size = _size(record.key, record.value, headers) + sum(grow(letter) for grow in grows)
                 if size > most:
                     too_many += 1
                     continue
                 most -= size
-                letters.append(Record(timestamp=record.timestamp, key=record.key, value=record.value, headers=headers))
+                letters.append(letter)
         return Copied(letters, most, too_many)
 
     def _free_place(self, request: Request, topic: str, runtime: Runtime) -> tuple[int, Place] | str:

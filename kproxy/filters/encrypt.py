@@ -10,7 +10,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 
 import itertools
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -53,7 +53,7 @@ from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batch, read_batches
+from kproxy.protocol.records import Batch, Record, read_batches
 from kproxy.protocol.records.editing import TooLarge
 
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
@@ -313,7 +313,7 @@ class Encrypt(Filter):
                             "no rule of encrypt names it"
                         )
 
-    def growth(self, topic: str) -> Callable[[Iterable[str]], int] | None:
+    def growth(self, topic: str) -> Callable[[Record], int] | None:
         """Return what says by how many bytes a record grows: exactly, as soon as the data key of its topic is known."""
         rule = self._rule_of(topic)
         if rule is None or not self._encrypts(topic):
@@ -324,7 +324,12 @@ class Encrypt(Filter):
         except (KeyNotYet, KeyServiceError):  # it is asked for now
             each = FIXED_GROWTH + len(key_name.encode()) + len(topic.encode()) + USUAL_WRAPPED
         of_key = 0 if rule.record_keys is None else len(rule.record_keys.envelope(topic).encoded()) + added_behind(KEY)
-        return lambda names: of_key + each * (1 + sum(map(rule.names_header, names)))
+
+        def growth(record: Record) -> int:
+            encrypted = 1 + sum(rule.names_header(name) for name, _ in record.headers)
+            return encrypted * each + (0 if record.key is None else of_key)
+
+        return growth
 
     def _encrypts(self, topic: str) -> bool:
         rule = self._rule_of(topic)

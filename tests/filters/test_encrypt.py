@@ -178,6 +178,23 @@ def test_equal_record_keys_are_stored_as_equal_bytes_by_all_workers(monkeypatch:
     assert "the record key is not encrypted" in strict.runtime.warnings[0][1]
 
 
+@pytest.mark.parametrize("key", [None, b"", b"a key"])
+def test_what_a_record_grows_by_is_known_before(monkeypatch: pytest.MonkeyPatch, key: bytes | None) -> None:
+    service = GivenKeys()
+    bench = Bench(monkeypatch, rules=[rule_for_keys(service.new_data_key("kek-k"), headers=["s"])])
+    bench.service.plain.update(service.plain)
+    before = Record(key=key, value=b"v", headers=[("s", b"x"), ("t", b"y"), ("s", b"")])
+    outcome = bench.produce("orders", records=write_batches([RecordBatch([before])]))
+    assert isinstance(outcome, Send)
+    (after,) = read_records(records_in(outcome.frame))[0].records
+    (grows,) = (one.growth("orders") for one in bench.chain.filters if isinstance(one, Encrypt))
+
+    def size(record: Record) -> int:
+        return sum(len(part or b"") for part in (record.key, record.value, *(value for _, value in record.headers)))
+
+    assert grows is not None and grows(before) == size(after) - size(before)
+
+
 def test_without_the_data_key_of_record_keys_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GivenKeys().new_data_key("kek-k")
     bench = Bench(monkeypatch, rules=[rule_for_keys(made)])  # whose key service has not wrapped it
@@ -414,6 +431,25 @@ def test_filters_that_read_values_stand_before_it(monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_other_filters_see_plain_record_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek-k")
+    bench = Bench(monkeypatch, rules=[rule_for_keys(made)])
+    bench.service.plain.update(service.plain)
+    deny = {"rules": [{"api_name": ["Produce"], "when": 'record.key == "forbidden"'}]}
+    mask = {"rules": [{"fields": ["$.email"]}], "keys": True}
+    before = [load_filter("deny", deny), load_filter("mask", mask)]
+    encrypt = {"keys": {"use": "given"}, "rules": [rule_for_keys(made)]}
+    bench.chain = Chain([*before, load_filter("encrypt", encrypt)], runtime=bench.runtime)
+    assert errors_in(bench.produce("orders", records=keyed(b"forbidden")))["orders"][0] != 0
+    outcome = bench.produce("orders", records=keyed(b'{"email": "a canary"}'))
+    assert isinstance(outcome, Send)
+    stored = records_in(outcome.frame)
+    assert decrypted_key(keys_in(stored)[0] or b"", made.plain) == b'{"email": "a canary"}'
+    (key,) = keys_in(bench.fetch(stored).records)
+    assert key is not None and b"email" in key and b"canary" not in key
+
+
 def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} and \{cluster\} are"):
@@ -431,12 +467,15 @@ class Sharing:
 
     topic_id = "AAAAAAAAAAAAAAAAAAAAAg"
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
-        writer = Bench(monkeypatch)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, of_keys: bool = False, **options: Any) -> None:
+        service = GivenKeys()
+        options = {"rules": [rule_for_keys(service.new_data_key("kek-k"))], **options} if of_keys else options
+        writer = Bench(monkeypatch, **options)
+        writer.service.plain.update(service.plain)
         self.written = writer.written()
         self.bench = Bench(monkeypatch, **options)
         self.bench.service.plain.update(writer.service.plain)
-        self.away = {"kek-orders"}
+        self.away = {"kek-k"} if of_keys else {"kek-orders"}
         monkeypatch.setattr(self.bench.service, "_call", self._call)
         monkeypatch.setattr(Encrypt, "topic_names", {self.topic_id: "orders"})
 
@@ -477,11 +516,12 @@ class Sharing:
         return len(values_in(answer.responses[0].partitions[0].records))
 
 
+@pytest.mark.parametrize("of_keys", [False, True])
 def test_a_share_group_acquires_nothing_until_the_key_service_has_answered_for_its_own_key(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, of_keys: bool
 ) -> None:
     """Whatever becomes of other keys meanwhile: the first delivery is lost, and no other."""
-    sharing = Sharing(monkeypatch)
+    sharing = Sharing(monkeypatch, of_keys=of_keys)
     deliveries = []
     for number in range(6):
         deliveries.append(sharing.records())
@@ -489,7 +529,8 @@ def test_a_share_group_acquires_nothing_until_the_key_service_has_answered_for_i
     assert deliveries == [0, None, None, None, None, None]
     assert sharing.records("shipping") == 0  # another group finds out by itself
     sharing.away = {"kek-orders-none"}
-    sharing.bench.produce("orders-none")
+    if not of_keys:  # else it asks for the data key of record keys, too
+        sharing.bench.produce("orders-none")
     sharing.bench.runtime.at += 2
     assert [sharing.records(group) for group in ("billing", "shipping")] == [3, 3]
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from base64 import b64encode
 from typing import Any
 from unittest.mock import ANY
 
@@ -414,7 +415,9 @@ def test_dead_letters_fit_into_a_batch_when_they_are_encrypted(monkeypatch: pyte
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     GivenService.keys = GivenKeys()
     bench = Bench(then="dead_letter", topics=["orders"])
-    rule = {"topics": ["orders*"], "key": "kek", "headers": ["*"]}
+    wrapped = b64encode(GivenService.keys.new_data_key("kek-k").wrapped).decode()
+    of_keys = {"key": "kek-k", "wrapped": wrapped}
+    rule = {"topics": ["orders*"], "key": "kek", "headers": ["*"], "record_keys": of_keys}
     filters = [*bench.chain.filters, load_filter("encrypt", {"keys": {"use": "given"}, "rules": [rule]})]
     bench.chain = Chain([one for one in filters if one.name in ("validate", "encrypt")], runtime=bench.runtime)
     metadata(bench, "orders")
