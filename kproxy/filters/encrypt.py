@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from glob import escape
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
@@ -56,6 +56,7 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Record, read_batches
 from kproxy.protocol.records.editing import TooLarge
 
+T = TypeVar("T")
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
 LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
 OUTAGE_S = 60.0  # between two that are logged
@@ -445,16 +446,17 @@ class Encrypt(Filter):
             job.refused = ErrorCode.UNKNOWN_TOPIC_ID, "the name of the topic is not known yet"
             return True
         try:
-            key = self._keys.for_writing(job.name, self._key_name(job.rule, job.name))
+            key = _if_known(partial(self._keys.for_writing, job.name, self._key_name(job.rule, job.name)))
             if job.rule.record_keys is not None:
-                job.record_keys = self._keys.for_record_keys(job.rule.record_keys.envelope(job.name))
+                envelope = job.rule.record_keys.envelope(job.name)
+                job.record_keys = _if_known(partial(self._keys.for_record_keys, envelope))
+                if job.record_keys is None:
+                    return False
             job.key = key
-        except KeyNotYet:
-            return False
         except KeyServiceError as error:
             is_away = isinstance(error, KeyServiceAway)
             job.refused = ErrorCode.NOT_ENOUGH_REPLICAS if is_away else ErrorCode.POLICY_VIOLATION, str(error)
-        return True
+        return job.key is not None or job.refused is not None
 
     def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
         refused = []
@@ -613,6 +615,14 @@ class Reading:
         for error, event in self._reports:
             self._filter.note_value(error, event, self._topic, self.partition.partition_index)
         return give(response, self.partition, changed)
+
+
+def _if_known(data_key: Callable[[], T]) -> T | None:
+    """Return a data key; None while the key service is asked for it. Raises KeyServiceError."""
+    try:
+        return data_key()
+    except KeyNotYet:
+        return None
 
 
 def _without_records(message: Any) -> Replace:

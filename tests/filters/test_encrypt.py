@@ -201,8 +201,10 @@ def test_without_the_data_key_of_record_keys_nothing_is_written(monkeypatch: pyt
     why = "the key has not wrapped this data key"
     assert errors_in(bench.produce("orders")) == {"orders": (ErrorCode.POLICY_VIOLATION, why)}
     bench = Bench(monkeypatch, rules=[rule_for_keys(made)], wait=0.2)
-    over = threading.Event()
-    monkeypatch.setattr(bench.service, "unwrap", lambda *asked: over.wait() and made.plain)
+    over, asked_too = threading.Event(), threading.Event()
+    new_data_key = bench.service.new_data_key
+    monkeypatch.setattr(bench.service, "new_data_key", lambda name: asked_too.wait(9) and new_data_key(name))
+    monkeypatch.setattr(bench.service, "unwrap", lambda *asked: asked_too.set() or (over.wait() and made.plain))
     assert errors_in(bench.produce("orders"))["orders"][0] == ErrorCode.NOT_ENOUGH_REPLICAS
     over.set()
     while isinstance(bench.produce("orders"), Answer):
