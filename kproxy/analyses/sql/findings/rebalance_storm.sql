@@ -6,7 +6,7 @@ meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol no member consumes;
   members that are too slow to keep up are thrown out, which begins the next one. Members that are restarted one after the other,
   once or twice each, are a deployment and no storm. Nor is it one that a group is scaled: members join for the first time, or leave
-  for good after a while.
+  for good after a while; nor that a job, the only member of its group, runs again and again.
 basis:
   rests_on: generations, or epochs, that the group formed, and what began each
   certainty: measured
@@ -84,10 +84,18 @@ WITH named AS (
         SELECT 1 FROM group_spells AS o
         WHERE o.group_key = s.group_key AND o.client_id IS NOT DISTINCT FROM s.client_id AND o.client_address = s.client_address
             AND CASE WHEN c.how = 'joined' THEN o.first_micros < s.first_micros ELSE o.first_micros > s.first_micros END)))
+), alone AS ( -- a member that joins an empty group, as a job does that runs again and again
+    SELECT s.group_key, s.first_generation AS generation
+    FROM group_spells AS s
+    JOIN group_changes AS c ON c.group_key = s.group_key AND c.generation = s.first_generation AND c.place = 1 AND c.how = 'joined'
+    WHERE NOT EXISTS (
+        SELECT 1 FROM group_spells AS o
+        WHERE o.group_key = s.group_key AND o.member_id <> s.member_id AND s.first_generation BETWEEN o.first_generation AND o.last_generation)
 ), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
     FROM generations AS g
     WHERE NOT EXISTS (SELECT 1 FROM scaling AS s WHERE s.group_key = g.group_key AND s.generation = g.generation)
+        AND NOT EXISTS (SELECT 1 FROM alone AS a WHERE a.group_key = g.group_key AND a.generation = g.generation)
 ), periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
     SELECT a.group_key, a.at_us AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
