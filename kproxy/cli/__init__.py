@@ -40,7 +40,7 @@ import sys
 from kproxy import __version__
 
 # A decode makes many objects that die young, and nearly no cycles.
-COLLECT_AFTER = (50_000, 20, 20)
+COLLECT_AFTER = (200_000, 20, 20)
 
 
 def main(arguments: list[str] | None = None) -> None:

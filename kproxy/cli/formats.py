@@ -117,7 +117,7 @@ class OutputOptions(Struct, frozen=True):
 
 def _text(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
-    from kproxy.output.text.lines import time_of  # noqa: PLC0415
+    from kproxy.output.text.exchange_words import time_of  # noqa: PLC0415
 
     render = text_renderer(
         verbose=options.verbose, on_terminal=options.on_terminal, wide=options.wide, clock=options.clock

@@ -87,7 +87,10 @@ class Opener:
         """Remember the group's protocol from a JoinGroup; other events are ignored."""
         if not isinstance(event, Exchange) or event.api_key != ApiKey.JOIN_GROUP:
             return
-        if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
+        asked, answered = event.request, event.response
+        if (asked is not None and len(asked.data) > MOST_LEARNED) or (
+            answered is not None and len(answered.data) > MOST_LEARNED
+        ):
             return
         request, response = event.request_body(), event.response_body()
         if request is None:

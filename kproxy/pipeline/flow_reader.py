@@ -488,7 +488,9 @@ class FlowEvents:
             except self._contain as error:
                 self._fail(reader, error)
                 continue
-            if events:
+            if len(events) == 1:
+                yield events[0]
+            elif events:
                 self._events = iter(events)
                 yield from self._events
 

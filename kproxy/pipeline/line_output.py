@@ -98,6 +98,12 @@ class ListedLines(Lines):
     def is_full(self) -> bool:
         return self._left == 0
 
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if shown:  # one call less than in the base class
+            lines = line if line is not None and self._is_log else self.render(event, bodies)
+            self._add(0 if self._time_of is None else self._time_of(event), lines)
+
     def start_source(self, source: Source) -> None:
         self._release_all()
         self._newest = 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 cdef int JOIN_GROUP = ApiKey.JOIN_GROUP
 
 
-cpdef int write_event(event: Event, list outputs: list[Output], opener: Opener | None) except -1:  # type: (...) -> None
+cpdef int write_event(list outputs: list[Output], opener: Opener | None, event: Event) except -1:  # type: (...) -> None
     """Write an event to all outputs, with its bodies, decoded once for all, if there is an *opener* for what is inside them."""
     bodies = None
     if opener is not None and isinstance(event, Exchange):
@@ -57,7 +57,7 @@ cdef class LiveEvents:
             if has_condition:
                 run.write(event)
             else:
-                write_event(event, outputs, opener)
+                write_event(outputs, opener, event)
             self.taken += 1
 
     def begin_connection(self, connection: Connection, at: int) -> None:

@@ -12,6 +12,7 @@ that has an end, add a method like ``read_flow_items``; ``open_live`` serves liv
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -288,7 +289,7 @@ class Run(Closing):
         """Write an event of the current source to the outputs; bodies are decoded at most once for all of them."""
         condition = self.condition
         if condition is None:
-            write_event(event, *self.direct)
+            write_event(*self.direct, event)
             return
         if condition.reads_bodies or self._outputs_read_bodies:
             self._opener.learn(event)
@@ -329,7 +330,8 @@ class Run(Closing):
         cluster: ClusterView | None = None,
     ) -> Iterator[None]:
         self.switch_source(self._new_source(name))
-        names = LateNames(self.write, self.end, waits=wait_for_names)
+        direct = partial(write_event, *self.direct)  # what self.write does without a condition
+        names = LateNames(direct if self.condition is None else self.write, self.end, waits=wait_for_names)
         if division is not None:
             items = division.own(items, lambda: flows, names)
         flows = FlowEvents(

@@ -44,11 +44,14 @@ class Summary(Observer):
         if isinstance(event, Exchange):
             self.exchanges += 1
             self.shown += shown
-            for frame in (event.request, event.response):
-                if frame is not None:
-                    self.frames += 1
-                    if cut := frame.cut:
-                        self.cut[_CUT[cut]] += 1
+            if (request := event.request) is not None:
+                self.frames += 1
+                if request.cut:
+                    self.cut[_CUT[request.cut]] += 1
+            if (response := event.response) is not None:
+                self.frames += 1
+                if response.cut:
+                    self.cut[_CUT[response.cut]] += 1
             self.connections.add(event.connection.number)
             if event.undecoded is not None:
                 _add(self.undecoded, event.undecoded)

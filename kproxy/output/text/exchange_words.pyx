@@ -20,6 +20,7 @@ from kproxy.output.times import Clock, render_duration, render_second
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
+from kproxy.session import Event
 
 cdef extern from "Python.h":
     char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
@@ -141,6 +142,11 @@ cdef bytes _comment(bytes clock, int64_t fraction, bytes route, latency, bytes w
         return PyBytes_FromStringAndSize(<char *>line.data, line.size)
     finally:
         release(line)
+
+
+def time_of(event: Event) -> int:
+    """Return the time that a listing shows for an event, in ns since the epoch; for an exchange, when its request began."""
+    return _time_of(<Exchange>event) if isinstance(event, Exchange) else event.at
 
 
 cdef int64_t _time_of(Exchange exchange):

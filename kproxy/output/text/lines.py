@@ -20,6 +20,7 @@ from kproxy.output.text.exchange_words import (
     clock_words,
     fact_words,
     latency_words,
+    time_of,
     trouble_words,
 )
 from kproxy.output.text.key_facts import token_words
@@ -118,12 +119,6 @@ class TextLines:
             left -= (len(shown) if shown.isascii() else cell_len(shown)) + gap
             line.append(self.style.paint(code, shown))
         return f"{(' ' * gap).join(line).rstrip()}\n".encode("utf-8", "backslashreplace")
-
-
-def time_of(event: Event) -> int:
-    """Return the time that a listing shows for an event, in ns since the epoch; for an exchange, when its request began."""
-    frame = event.request or event.response if isinstance(event, Exchange) else None
-    return event.at if frame is None else frame.started_at
 
 
 @lru_cache(maxsize=4096)
