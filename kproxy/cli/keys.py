@@ -56,6 +56,7 @@ def keys(file: str, before: int | None, dry_run: bool, yes: bool, form: str, **a
     kproxy keys keys.yaml --make orders
     kproxy keys keys.yaml --rotate orders --dry-run
     kproxy keys keys.yaml --check orders
+    kproxy keys keys.yaml --record-keys orders
 
     FILE names the key service: that of the option --keys, and of keys in the filter encrypt. It has no key. A rotated key needs
     no rewriting: its earlier versions go on unwrapping. kproxy help encryption has the options of each key service.
