@@ -61,8 +61,8 @@ def schemas(paths: tuple[Path, ...], save: Path | None, form: str, **others: Any
     else:
         print(f"No record {'that could be read ' if unopened else ''}names a schema.")
     for why, count in unopened.most_common(MOST_SAID):
-        values = "encrypted value was" if count == 1 else "encrypted values were"
-        print(f"kproxy: {count:,} {values} not looked into: {printable(why, 400)}", file=sys.stderr)
+        fields = "encrypted key or value was" if count == 1 else "encrypted keys or values were"
+        print(f"kproxy: {count:,} {fields} not looked into: {printable(why, 400)}", file=sys.stderr)
     for sentence in viewer.schemas.faults:
         print(f"kproxy: {sentence}", file=sys.stderr)
     if save is not None:

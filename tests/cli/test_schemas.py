@@ -352,7 +352,7 @@ def test_encrypted_values_are_said_to_be_encrypted(kproxy: Kproxy, tmp_path: Pat
         )
         _, out, err = kproxy("schemas", *words, path)
         assert out == "No record that could be read names a schema.\n"
-        assert err == f"kproxy: 2 encrypted values were not looked into: {problem}\n"
+        assert err == f"kproxy: 2 encrypted keys or values were not looked into: {problem}\n"
         for topic, why in (
             ("orders", f"2 of its 2 values are encrypted, and no other is an object: {problem}"),
             ("plain", "no value of this topic could be read as an object; see kproxy help schemas"),
