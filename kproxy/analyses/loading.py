@@ -82,7 +82,7 @@ class Loader:
     ) -> None:
         self.damages: list[str] = []
         self.notes: list[str] = []
-        self.segments_again = 0  # see Run
+        self.segments_again: int | None = 0  # see Run; None if a source has tables
         self.parquet: list[Path] = []  # files that are read in place
         self.viewers: Viewers | None = None  # of records, as the last source was read
         self._connect = connect
@@ -99,6 +99,7 @@ class Loader:
     def load(self, sources: list[Source], prefix: str = "") -> None:
         """Create all tables, named with the prefix, and fill them from the sources."""
         directories = [source.path for source in sources if source.kind is Kind.TABLES]
+        self._count(None if directories else 0)
         files = [source.path for source in sources if source.kind is Kind.EVENTS]
         decoded = f"{prefix}_decoded_" if directories else prefix
         inserted = _Inserter(
@@ -148,9 +149,15 @@ class Loader:
                 with each.open() as source:
                     self._watch(each, source, run.read(source))
             self.damages += [*inputs.damages, *run.damages]
-            self.segments_again += run.segments_again
+            self._count(run.segments_again)
             self.viewers = run.viewers
         self.notes += inputs.notes
+
+    def _count(self, segments_again: int | None) -> None:
+        if self.segments_again is None or segments_again is None:
+            self.segments_again = None
+        else:
+            self.segments_again += segments_again
 
     def _create(self, table: Table, name: str) -> None:
         self._connection.register("_empty", schema_of(table).empty_table())

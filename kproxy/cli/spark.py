@@ -16,6 +16,7 @@ import click
 from msgspec import Struct
 
 from kproxy import __version__
+from kproxy.cli import end_start_up
 from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
 from kproxy.cli.report_request import (
@@ -189,6 +190,7 @@ def ingest(
 
         source.run(lambda: source.follow(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options))
         return DAMAGED if job.catalog_of(context, target).has_problems() else DONE
+    end_start_up()
     report = job.ingest(context, inputs, target, **options)
     _tell(report)
     return DAMAGED if report.problems else DONE

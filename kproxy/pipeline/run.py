@@ -101,7 +101,7 @@ class Run(Closing):
         self.damages: list[str] = []  # where a source could not be read further, and why
         self.interrupted = False  # ``interrupt`` ended a source early
         self.packets_passed_over: dict[str, int] = {}  # in captures, by reason
-        self.segments_again = 0  # of TCP in captures that ``read`` read, with bytes that were captured before
+        self.segments_again: int | None = 0  # of TCP, with bytes captured before; None once a log was read
         self.faults: dict[str, int] = {}  # failed flows of captures, by exception; live ones are in Connections.faults
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
@@ -363,11 +363,13 @@ class Run(Closing):
         self.damages += capture.damages
         if capture.flows is None:
             return
-        self.segments_again += capture.flows.segments_again
+        if self.segments_again is not None:
+            self.segments_again += capture.flows.segments_again
         for name, count in capture.flows.passed_over.items():
             self.packets_passed_over[name] = self.packets_passed_over.get(name, 0) + count
 
     def _read_log(self, log: DecodedLog | MergedLog, name: str | None) -> Iterator[None]:
+        self.segments_again = None
         self.switch_source(self._new_source(name or Path(log.name).name))
         if self._log_reader is None:
             self._log_reader = _log_reader()

@@ -40,7 +40,7 @@ from kproxy.errors import CaptureError
 from kproxy.pipeline.run import Run
 from kproxy.spark.connections import END, HEAD, ConnectionReader, Head, Learned, answers, gather, merge, read_head
 from kproxy.spark.files import InputFile, Unpacked, is_remote, open_packets, open_raw
-from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, day_of, faults_of
+from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, collect_rarely, day_of, faults_of
 
 if TYPE_CHECKING:
     from kproxy.spark.local import Context
@@ -465,6 +465,7 @@ def decode(
     given: Iterator[Any],
 ) -> Iterator[Decoded | Chunk]:
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
+    collect_rarely()
     blocks: Iterator[tuple[Key, bytes]] = given if read is None else read(partition)
     writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)

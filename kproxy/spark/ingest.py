@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from kproxy.capture.splitting import begin
 from kproxy.errors import CaptureError, UsageError
+from kproxy.output.tables.parquet import check_available
 from kproxy.spark.catalog import Catalog, FilesOnDisk, Report, Target, mark_of, tables_of
 from kproxy.spark.divided import PARTITION_SIZE, Result, Undividable, decode_divided, open_writer, persisted
 from kproxy.spark.files import (
@@ -40,7 +41,7 @@ from kproxy.spark.files import (
 from kproxy.spark.folders import LocalFolder, open_folder
 from kproxy.spark.grouping import group_files
 from kproxy.spark.local import LocalContext, TasksKilled, spark_of
-from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, Share, day_of
+from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, Share, collect_rarely, day_of
 
 if TYPE_CHECKING:
     from kproxy.spark.local import Context
@@ -196,6 +197,7 @@ def decode_whole(options: Options, staging: str | None, task: Task) -> Iterator[
 
     Yields the chunks, then the file and its Result.
     """
+    collect_rarely()
     file, result = task.file, Result()
     try:
         yield from _decode_whole(options, staging, task, result)
@@ -290,6 +292,7 @@ def ingest(
     Raises UsageError for an input that is not there, and for an output that the session cannot write.
     """
     output = Output(output) if isinstance(output, str) else output
+    check_available()  # imported once, before processes are forked
     catalog, report = catalog_of(context, output), Report()
     found = _find(context, inputs)
     job = uuid.uuid4().hex

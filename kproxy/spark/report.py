@@ -117,7 +117,7 @@ class SparkTables:
         self.sources = list(sources)
         self.only = only
         self.damages: list[str] = []
-        self.segments_again = 0  # tasks do not count them
+        self.segments_again: int | None = None  # tasks do not count them
         self._context = context
         self._options = options
         self._scratch = scratch

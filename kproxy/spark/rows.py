@@ -13,6 +13,7 @@ day, as with files.
 are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -46,6 +47,7 @@ TIMES = ("request_at", "seen_at", "response_at", "minute", "first_seen_at")  # t
 MOST_DAYS = 32
 EPOCH = date(1970, 1, 1)
 CHUNK_ROWS = 32_768
+COLLECT_AFTER = (50_000, 20, 20)  # as kproxy decode
 CHUNK_BYTES = 4 << 20  # in Arrow's memory
 FILES = "files"
 FILES_TABLE = Table(FILES, 1, "an input file", (Column("path", "string", "where it is", nullable=False),))
@@ -168,6 +170,13 @@ class FileRows:
         ready, self._ready = self._ready, []
         self.at = self._output.at
         return ready
+
+
+def collect_rarely() -> None:
+    """Set up the garbage collector of a task's process: a decode makes many objects that die young, and nearly no cycles."""
+    if gc.get_threshold() != COLLECT_AFTER:
+        gc.freeze()  # modules are never collected
+        gc.set_threshold(*COLLECT_AFTER)
 
 
 def faults_of(path: str, run: Run) -> list[str]:

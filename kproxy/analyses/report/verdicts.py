@@ -50,7 +50,7 @@ class Tables(Protocol):
     """Tables that answer analyses and other queries: those of DuckDB, or those of Spark."""
 
     damages: list[str]  # a sentence for each place where a source could not be read
-    segments_again: int  # of TCP in captures, with bytes that were captured before; 0 where that is not counted
+    segments_again: int | None  # of TCP, with bytes that were captured before; None: not known, as of logs and tables
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
         """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused."""
@@ -88,7 +88,7 @@ class Summary(Struct, frozen=True):
     last_micros: int | None
     not_kafka: dict[str, int]  # other protocol -> connections
     error_names: dict[str, int] = {}  # error -> exchanges, the most frequent first
-    segments_again: int = 0  # as in Tables
+    segments_again: int | None = None  # as in Tables
 
 
 class Report(Struct, frozen=True):

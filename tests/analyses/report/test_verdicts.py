@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,12 @@ from kproxy.analyses.duck import Database
 from kproxy.analyses.report.templates import TemplateError, check_template, fields_of, fill, show, shown_by
 from kproxy.analyses.report.verdicts import make_report, verdict_of, worst
 from kproxy.errors import ConfigError
+from tests.support.command import decode
 from tests.support.corpus import CAPTURES
+from tests.support.tables import tables_of
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+LOSSY = CAPTURES / "11-lossy-network.pcap"
 MANIFEST: dict[str, Any] = {
     row["file"]: row for row in map(json.loads, (CAPTURES / "MANIFEST.jsonl").read_text("utf-8").splitlines())
 }
@@ -72,6 +76,14 @@ def test_the_summary_counts_what_the_manifest_counts(name: str) -> None:
     assert summary.kafka_connections == MANIFEST[name]["transport"]["connections"]
     assert summary.clients == len(MANIFEST[name]["client_ids"])
     assert summary.segments_again == MANIFEST[name]["transport"].get("retransmitted", 0)
+
+
+def test_tables_and_logs_do_not_say_what_was_sent_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert decode("-q", "--format", "jsonl", "-o", log, LOSSY) == 0
+    for source in (tables_of(LOSSY.name), log):
+        with Database([LOSSY, source], wanted=[]) as database:
+            assert make_report(database, [], {}).summary.segments_again is None
 
 
 @pytest.mark.parametrize(
