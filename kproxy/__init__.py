@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kproxy.session import BadFrame, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 __version__ = "0.1.0"
+COLLECT_AFTER = (200_000, 20, 20)  # thresholds of gc: a decode makes many objects that die young, and nearly no cycles
 __all__ = [
     "BadFrame",
     "CaptureError",

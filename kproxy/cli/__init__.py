@@ -37,10 +37,7 @@ import gc
 import os
 import sys
 
-from kproxy import __version__
-
-# A decode makes many objects that die young, and nearly no cycles.
-COLLECT_AFTER = (200_000, 20, 20)
+from kproxy import COLLECT_AFTER, __version__
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from pyarrow import compute
 from pyarrow.types import is_timestamp
 
+from kproxy import COLLECT_AFTER
 from kproxy.capture import Capture, MergedCapture
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies
@@ -47,7 +48,6 @@ TIMES = ("request_at", "seen_at", "response_at", "minute", "first_seen_at")  # t
 MOST_DAYS = 32
 EPOCH = date(1970, 1, 1)
 CHUNK_ROWS = 32_768
-COLLECT_AFTER = (50_000, 20, 20)  # as kproxy decode
 CHUNK_BYTES = 4 << 20  # in Arrow's memory
 FILES = "files"
 FILES_TABLE = Table(FILES, 1, "an input file", (Column("path", "string", "where it is", nullable=False),))
