@@ -88,11 +88,15 @@ def responded(chain: Chain, at: ConnectionFacts, api_key: int, api_version: int,
 def settled(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
     """The outcome, awaited if a filter makes it wait."""
 
-    async def wait() -> Outcome:
-        assert isinstance(outcome, Awaitable)
-        return await outcome
+    if not isinstance(outcome, Awaitable):
+        return outcome
+    results: list[Outcome] = []
 
-    return asyncio.run(wait()) if isinstance(outcome, Awaitable) else outcome
+    async def wait() -> None:  # asyncio.run makes a text of its task, with the result: seconds for a large frame
+        results.append(await outcome)
+
+    asyncio.run(wait())
+    return results[0]
 
 
 class Scripted(Filter):
