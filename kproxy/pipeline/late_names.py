@@ -50,7 +50,9 @@ class LateNames:
 
     def write(self, event: Event) -> None:
         """Pass an event on, after those held before it, or hold it."""
-        if not self._held and not (self._waits and self._lacks_names(event)):
+        # the test of the type is that of _lacks_names: nearly all exchanges end here
+        named = not self._waits or (type(event) is Exchange and type(event.topic_names) is not TopicNames)
+        if not self._held and (named or not self._lacks_names(event)):
             self._write(event)
             return
         self.before_holding()

@@ -6,7 +6,7 @@
     python -m tests.bench.commands --shape loopback 'kproxy decode -q --jobs 1 --format parquet -o {}.tables'
     python -m tests.bench.commands --megabytes 200 --until 'First answer, from' 'kproxy report' 'tshark -r'
 
-Small exchanges (tiny, 38 MB) take as JSON lines a 28th of the CPU of `tshark -T json`; as text, 0.29 of `tshark -T fields`. Half
+Small exchanges (tiny, 38 MB) take as JSON lines a 28th of the CPU of `tshark -T json`; as text, 0.26 of `tshark -T fields`. Half
 of text's CPU is reading: packets, flows, sessions, without any output. Parquet takes 0.9 of JSON lines' CPU for large batches
 (loopback, 200 MB) and 1.5 of it for small exchanges: rows of four tables in place of one line, and 0.15 s for pyarrow's import
 and its writer. Compiling what makes the rows, and keeping small bodies that are sent again, brought 2.0 to 1.5; less work for

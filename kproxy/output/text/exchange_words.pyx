@@ -2,6 +2,7 @@
 """What a line says of an exchange, and the comments on its packets; compiled, as every exchange of a capture or text passes here."""
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free
@@ -22,6 +23,9 @@ from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.session import Event
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 cdef extern from "Python.h":
     char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
 
@@ -41,15 +45,18 @@ cdef class PlainLines:
     """Renders exchanges as lines without colours and of any width.
 
     Args:
+        other: renders events that are no exchanges.
         clock: renders the times; None: in UTC, always without the date.
     """
 
+    cdef object other
     cdef Py_ssize_t route_width
     cdef object clock
     cdef int64_t second  # the latest rendered one
     cdef bytes second_text
 
-    def __init__(self, clock: Clock | None = None):
+    def __init__(self, other: Callable[[Event], bytes], clock: Clock | None = None):
+        self.other = other
         self.clock = clock
         self.second = INT64_MIN
 
@@ -58,8 +65,13 @@ cdef class PlainLines:
         self.route_width = max(self.route_width, min(width, WIDEST_ROUTE))
         return self.route_width
 
-    def render(self, Exchange exchange not None, bodies: Bodies) -> bytes:
-        """Return the line of an exchange in UTF-8, newline included."""
+    def line(self, event: Event, bodies: Bodies | None = None) -> bytes:
+        """Return the line of an event in UTF-8, newline included."""
+        if not isinstance(event, Exchange):
+            return self.other(event)
+        return self.render(<Exchange>event, read_bodies(<Exchange>event) if bodies is None else bodies)
+
+    cdef bytes render(self, Exchange exchange, bodies: Bodies):
         cdef Buffer *line = &_line
         # All Python code runs here, before the first byte is written to the shared buffer.
         cdef tuple route = _route_text(exchange.connection.client, exchange.connection.broker)
@@ -101,7 +113,7 @@ cdef class PlainLines:
         return self.second_text
 
 
-cdef PlainLines _in_utc = PlainLines()
+cdef PlainLines _in_utc = PlainLines(None)  # for its clock
 
 
 def clock_words(int64_t at) -> str:

@@ -6,6 +6,7 @@ On a terminal the line is cut to the width, and below 160 columns an address to 
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -52,27 +53,26 @@ class TextLines:
         self.narrow = width is not None and width < NARROW
         self.short = width is not None and width < MEDIUM
         self.tiny = width is not None and width < TINY
-        self._lines = PlainLines(clock)
-        self._plain = style is PLAIN and width is None
+        self._lines = PlainLines(self._other, clock)
+        # line(event, bodies) returns the line of an event in UTF-8, newline included
+        self.line: Callable[[Event, Bodies | None], bytes] = (
+            self._lines.line if style is PLAIN and width is None else self._on_terminal
+        )
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
         """Return the line of an event, without a newline."""
         return self.line(event, bodies)[:-1].decode()
 
-    def line(self, event: Event, bodies: Bodies | None = None) -> bytes:
-        """Return the line of an event in UTF-8, newline included."""
-        if not isinstance(event, Exchange):
-            return self._other(event)
-        if bodies is None:
-            bodies = read_bodies(event)
-        return self._lines.render(event, bodies) if self._plain else self._on_terminal(event, bodies)
-
     def comment(self, event: Event) -> str:
         """Return the line for the comment on a packet: with single spaces, and of any width."""
         return " ".join(self.render(event).split())
 
-    def _on_terminal(self, event: Exchange, bodies: Bodies) -> bytes:
+    def _on_terminal(self, event: Event, bodies: Bodies | None = None) -> bytes:
         """Return a line cut to the width. On a narrow terminal errors come before the client id."""
+        if not isinstance(event, Exchange):
+            return self._other(event)
+        if bodies is None:
+            bodies = read_bodies(event)
         style = self.style
         client_id, known = client_words(event.client_id), fact_words(event, bodies)
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
