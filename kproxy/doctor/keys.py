@@ -21,10 +21,11 @@ async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Keys whose name depends on the topic are left out. After a KeyServiceAway the key service is not asked again.
     """
-    from kproxy.filters.encrypt import EncryptOptions  # noqa: PLC0415 - few configurations encrypt
+    from kproxy.filters.encrypt import Encrypt, EncryptOptions  # noqa: PLC0415 - few configurations encrypt
+    from kproxy.filters.loading import filter_class  # noqa: PLC0415
 
     for use in cluster.filters:
-        if use.use != "encrypt":
+        if not issubclass(filter_class(use.use), Encrypt):
             continue
         options = read_options(EncryptOptions, use.with_)
         try:

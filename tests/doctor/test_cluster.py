@@ -218,7 +218,8 @@ async def test_it_says_first_whether_kproxy_runs(tmp_path: Path) -> None:
         ]
 
 
-def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["encrypt", "kproxy.filters.encrypt:Encrypt"])
+def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     keys = GivenService.keys = GivenKeys()
     names = ("kek", "{cluster}-kek", "kek-{topic}", "kek")
@@ -227,7 +228,7 @@ def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch)
     ]
     wrapped = b64encode(keys.new_data_key("kek-k").wrapped).decode()
     rules[0]["record_keys"] = {"key": "kek-k", "wrapped": wrapped}
-    use = FilterUse(use="encrypt", with_={"keys": {"use": "given"}, "rules": rules})
+    use = FilterUse(use=named, with_={"keys": {"use": "given"}, "rules": rules})
     cluster = Cluster(name="c", listen=":1", bootstrap=["b:1"], filters=[use])
 
     async def found() -> list[Finding]:
