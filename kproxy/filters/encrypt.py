@@ -24,7 +24,7 @@ from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decryp
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
-from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
+from kproxy.encryption.services.contract import KeyDestroyed, KeyServiceAway, KeyServiceError
 from kproxy.filters.contract import (
     ConnectionFacts,
     Direction,
@@ -205,15 +205,27 @@ class EncryptOptions(Options, frozen=True):
             raise OptionMistakes(problems)
 
     def problems_here(self) -> Iterator[Problem]:
-        """Yield which keys that rules write with do not exist, unless the key service has to be asked over a network."""
-        missing = dict(self.keys.missing_keys(self.names_of_keys()))
+        """Yield why a key set does not open, and which keys that rules name it does not have; no network is asked."""
+        service = self.keys.on_this_machine()
+        if service is None:
+            return
+        try:
+            service.list_keys()
+        except KeyServiceError as error:
+            yield "keys.with", str(error)
+            return
+        written = self.names_of_keys()
         for number, rule in enumerate(self.rules):
-            if rule.writes == "encrypted" and rule.key in missing:
-                yield f"rules[{number}].key", missing[rule.key]
-            of_keys = rule.record_keys
-            why = None if of_keys is None else self.keys.why_not_unwrapped(of_keys.key, of_keys.wrapped_bytes)
-            if why is not None:
-                yield f"rules[{number}].record_keys", why
+            try:
+                if rule.writes == "encrypted" and rule.key in written:
+                    service.describe_key(rule.key)
+            except KeyDestroyed as error:
+                yield f"rules[{number}].key", f"{error}: kproxy keys FILE --make {rule.key}, or name another one"
+            try:
+                if rule.record_keys is not None:
+                    service.unwrap(rule.record_keys.key, rule.record_keys.wrapped_bytes)
+            except KeyServiceError as error:
+                yield f"rules[{number}].record_keys", str(error)
 
     def data_keys_of_record_keys(self) -> dict[tuple[str, bytes], None]:
         """Return the data keys that rules encrypt record keys with, each once: the key that has wrapped it, and its bytes."""

@@ -122,7 +122,7 @@ class SchemaSources(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             registries=[
                 structs.replace(one, **{name: path(getattr(one, name)) for name in files}) for one in self.registries
             ],
-            keys=self.keys,
+            keys=self.keys and self.keys.absolute(),
         )
 
     def open(self, wait_s: float = WAIT_S) -> "Schemas":

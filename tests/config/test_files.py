@@ -252,8 +252,10 @@ def test_the_directory_of_the_page_is_looked_at(tmp_path: Path) -> None:
         assert path == "page.spill.directory" and said in message
 
 
-def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
+def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule: dict[str, Any] = {"topics": ["orders"], "key": "kek"}
+    opened, read = list[KeySet](), KeySet._read
+    monkeypatch.setattr(KeySet, "_read", lambda self: (opened.append(self), read(self))[1])
 
     def said(**options: str) -> list[tuple[str, str]]:
         keys = {"use": "file", "with": {"path": str(tmp_path / "keys"), **options}}
@@ -279,6 +281,8 @@ def test_the_keys_that_a_filter_encrypts_by_are_opened(tmp_path: Path) -> None:
     not_its_own = "version 1 of the key kek has not wrapped this data key"
     assert said(**by_file) == [("clusters[0].filters[0].with.rules[0].record_keys", not_its_own)]
     rule["record_keys"] = {"key": "other", "wrapped": wrapped}
+    opened.clear()
     assert said(**by_file) == []
+    assert len(opened) == 1  # with a passphrase, each time takes a quarter of a second
     (tmp_path / "seal").write_bytes(bytes(32))
     assert said(**by_file) == [(at, f"the key file does not open {tmp_path}/keys, or the file is damaged")]

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -66,6 +66,7 @@ T = TypeVar("T")
 class KeySetOptions(Options, frozen=True):
     """A sealed file of keys. It needs a passphrase or a key file."""
 
+    files: ClassVar = ("path", "key_file")
     path: Annotated[str, text("The file; `kproxy keys` makes it, and it is read again when it changes.")]
     passphrase: Annotated[
         str | None, text('Where the passphrase is: "file:PATH" or "env:NAME". Never the passphrase itself.')
@@ -82,13 +83,6 @@ class KeySetOptions(Options, frozen=True):
             problems.append(("passphrase", 'it says where the passphrase is: write "file:PATH" or "env:NAME"'))
         if problems:
             raise OptionMistakes(problems)
-
-    def problems_here(self) -> Iterator[Problem]:
-        """Yield why the key set does not open."""
-        try:
-            KeySet(self).list_keys()
-        except KeyServiceError as error:
-            yield "", str(error)
 
 
 class Costs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

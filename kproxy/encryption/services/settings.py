@@ -1,15 +1,18 @@
 """Which key service to use, as plain values: ``with: keys:`` of the filter ``encrypt``, or the file of the option --keys."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Protocol, cast
 
 import msgspec
+from msgspec import structs
 
-from kproxy.encryption.services.contract import KeyDestroyed, KeyManager, KeyService, KeyServiceError
+from kproxy.encryption.services.contract import KeyManager, KeyService
 from kproxy.encryption.services.loading import service_class
 from kproxy.errors import UsageError
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, read_options, text
 from kproxy.secrets import SecretUnreadable, is_reference, read_secret
+
+FILE = "file:"  # before the name of a file with a secret
 
 
 class ServiceOnThisMachine(KeyService, KeyManager, Protocol):
@@ -31,52 +34,35 @@ class KeySettings(Options, frozen=True):
         self.options()
 
     def problems_here(self) -> Iterator[Problem]:
-        """Yield which secrets and libraries are missing, and whether a key set opens."""
+        """Yield which secrets and libraries are missing, and what its options say."""
+        yield from (missing := list(self._missing()))
+        options = self.options()
+        if not missing and isinstance(options, Options):
+            yield from ((f"with.{below}" if below else "with", why) for below, why in options.problems_here())
+
+    def on_this_machine(self) -> ServiceOnThisMachine | None:
+        """Return the key service; None if it has to be asked over a network, or if ``problems_here`` says what is missing."""
+        class_ = service_class(self.use)
+        if not getattr(class_, "is_on_this_machine", False) or any(self._missing()):
+            return None
+        return cast(ServiceOnThisMachine, class_(self.options()))
+
+    def _missing(self) -> Iterator[Problem]:
         options = self.options()
         values = {name: getattr(options, name) for name in options.__struct_fields__}
         missing = [(f"with.{name}", why) for name, value in values.items() if (why := _unreadable(value)) is not None]
         yield from missing
-        if missing:
-            return
         try:
-            service_class(self.use)(options)
+            if not missing:
+                service_class(self.use)(options)
         except UsageError as error:
             yield "with", str(error)
-        if isinstance(options, Options):
-            yield from ((f"with.{below}" if below else "with", why) for below, why in options.problems_here())
 
-    def missing_keys(self, key_names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield which of the keys do not exist, each with a sentence, if that shows on this machine: no network is asked."""
-        service = self._on_this_machine()
-        if service is None:
-            return
-        for name in key_names:
-            try:
-                service.describe_key(name)
-            except KeyDestroyed as error:
-                yield name, f"{error}: kproxy keys FILE --make {name}, or name another one"
-
-    def why_not_unwrapped(self, key_name: str, wrapped: bytes) -> str | None:
-        """Return why a data key cannot be unwrapped; None if it can, or if that does not show on this machine."""
-        service = self._on_this_machine()
-        try:
-            if service is not None:
-                service.unwrap(key_name, wrapped)
-        except KeyServiceError as error:
-            return str(error)
-        return None
-
-    def _on_this_machine(self) -> ServiceOnThisMachine | None:
-        """Return the key service; None if it has to be asked over a network, or does not open, which problems_here reports."""
-        class_ = service_class(self.use)
-        if not getattr(class_, "is_on_this_machine", False):
-            return None
-        service = cast(ServiceOnThisMachine, class_(self.options()))
-        try:
-            service.list_keys()
-        except KeyServiceError:
-            return None
-        return service
+    def absolute(self) -> "KeySettings":
+        """Return the same, with names of files that another process can open, wherever it was started."""
+        files = getattr(service_class(self.use).Options, "files", ())
+        found = {name: _absolute(value, name in files) for name, value in self.with_.items()}
+        return structs.replace(self, with_=found)
 
     def options(self) -> msgspec.Struct:
         """Return the options of the key service, checked. Raises OptionMistakes."""
@@ -87,6 +73,16 @@ class KeySettings(Options, frozen=True):
             raise OptionMistakes(
                 [(f"with.{path}" if path else "with", message) for path, message in error.problems]
             ) from None
+
+
+def _absolute(value: Any, is_file: bool) -> Any:
+    from pathlib import Path  # noqa: PLC0415 - a worker does without
+
+    if not isinstance(value, str):
+        return value
+    if value.startswith(FILE):
+        return f"{FILE}{Path(value.removeprefix(FILE)).absolute()}"
+    return str(Path(value).absolute()) if is_file else value
 
 
 def _unreadable(value: object) -> str | None:

@@ -14,7 +14,7 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from msgspec import Meta
@@ -47,6 +47,7 @@ TOO_OLD = ("disallowed by policy (too old)", "min available version", "no longer
 class VaultServer(Options, frozen=True):
     """Where Vault or OpenBao is, and how it is asked."""
 
+    files: ClassVar = ("ca", "certificate", "key")
     url: Annotated[str, text("https://HOST:PORT of Vault or OpenBao; http:// only on this host, or with without_tls.")]
     token: Annotated[
         str, text('Where its token is: "file:PATH", read for each request, or "env:NAME". Never the token itself.')

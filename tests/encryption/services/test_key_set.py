@@ -181,3 +181,15 @@ def test_a_file_that_is_away_for_a_moment_is_tried_again(service: KeySet, tmp_pa
             service.new_data_key("orders")
         (tmp_path / "away").rename(file)
         assert service.new_data_key("orders")
+
+
+def test_another_process_finds_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As tasks of Spark do, which run in folders of their own; a token and certificates of Vault as well."""
+    monkeypatch.chdir(tmp_path)
+    given = KeySettings(use="file", with_={"path": "keys", "passphrase": "file:seal"})
+    assert given.absolute().with_ == {"path": f"{tmp_path}/keys", "passphrase": f"file:{tmp_path}/seal"}
+    given = KeySettings(use="vault", with_={"url": "https://vault", "token": "env:TOKEN", "ca": __file__})
+    assert given.absolute() == given
+    (tmp_path / "ca").touch()
+    found = KeySettings(use="vault", with_={**given.with_, "ca": "ca"}).absolute()
+    assert found.with_["ca"] == f"{tmp_path}/ca" and found.timeout == given.timeout
