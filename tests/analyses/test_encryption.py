@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kproxy.encryption.envelope import KEY, Envelope
+from kproxy.encryption.envelope import HEADER, KEY, Envelope
 from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
@@ -112,6 +112,31 @@ def test_record_keys_are_counted_like_values(tmp_path: Path) -> None:
         ("orders", "value", None): (2, False, True, 0),
         ("values", "value", 1): (1, False, False, 0),
         ("keys", "key", 2): (1, False, False, 0),
+    }
+
+
+def test_headers_are_counted_by_their_name_where_one_of_the_name_is_encrypted(tmp_path: Path) -> None:
+    """In a topic without other encrypted parts; a name that is no UTF-8; a damaged one; a name that no rule has."""
+    tables = Rows()
+    producer = tables.client("shop")
+
+    def header(version: int) -> bytes:
+        return Envelope("kek", "orders", local(version), part=HEADER).encoded() + bytes(12 + 4 + 16)
+
+    written = [(b"secret", header(1)), (b"secret", header(2)), (b"secret", b"plain"), (b"secret", header(2)[:-30])]
+    for at, (name, data) in enumerate([*written, (b"\xff", header(1))]):
+        headers = [{"key": b"trace", "value": b"00-1"}, {"key": name, "value": data}, {"key": b"none", "value": None}]
+        producer.record(producer.produce(at, "orders"), "orders", b"key", value=b"plain", headers=headers)
+    producer.record(producer.produce(9, "plain"), "plain", b"key", value=b"plain", headers=headers[:1])
+    found = {
+        (row["part"], row["key_version"]): (row["produced"], row["is_older"], row["is_late"], row["damaged"])
+        for row in tables.answer(tmp_path, "encryption")
+    }
+    assert found == {
+        ("header secret", 1): (1, True, False, 0),
+        ("header secret", 2): (1, False, False, 0),
+        ("header secret", None): (2, False, True, 1),
+        ("header FF", 1): (1, True, False, 0),
     }
 
 

@@ -38,6 +38,7 @@ WITHOUT_KEYS: Answer = {
     ("orders", "value", None, None): (2, ["script", "shop"], True, None),
     ("orders", "key", "kek", 1): (1, ["shop"], False, NO_SERVICE.format("kek").replace("value", "record key")),
     ("orders", "key", None, None): (5, ["mirror", "script", "shop"], True, None),
+    ("orders", "header secret", "kek", 1): (6, ["mirror", "script", "shop"], False, None),
 }
 WITH_KEYS: Answer = {
     ("orders", "value", "kek", 1): (

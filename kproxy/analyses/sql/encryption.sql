@@ -4,18 +4,18 @@ title: Which topics are encrypted, by which keys, since when, and who still writ
 severity: info
 meaning: >-
   A row for each key, and version of it, that values of a topic were encrypted by (the filter encrypt), and one for its plain values. The
-  same for its record keys, if one of them is encrypted. The envelope of a value says which key wraps its data key; no key is needed to
-  read it. Only topics with an encrypted value or record key are listed.
+  same for its record keys and for headers of a name, if one of them is encrypted. The envelope of a value says which key wraps its data key; no key is needed to
+  read it. Only topics with an encrypted value, record key or header are listed.
   The version is known of key sets and of Vault. It needs the contents of records (--records, or --only encryption), and a capture between kproxy and the brokers: clients of kproxy send
   and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
 columns:
   topic: ""
-  part: value or key of records
+  part: value or key of records, or "header " and the name of a header
   key_name: name of the key that wraps the data keys; NULL for plain ones
   key_version: version of that key; NULL where the key service does not say
   is_older: whether a newer version of the key was seen in any topic, so that these records rest on one that was rotated
-  produced: values, or keys, written
-  fetched: values, or keys, read
+  produced: values, keys or headers, written
+  fetched: values, keys or headers, read
   data_keys: different data keys
   writers: client ids that wrote them
   readers: client ids that read them
@@ -29,9 +29,9 @@ columns:
 action: Send the writers of plain values through kproxy; keep the older versions of a key until the last record that rests on them is gone.
 parameters: {}
 sampled: Other keys, writers and readers may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values or record keys written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
+verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values, record keys or headers written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
 order: 47
-only_if: FROM records WHERE starts_with(hex(value), 'C34B504501') OR starts_with(hex(key), 'C34B504501')
+only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE starts_with(hex(value), 'C34B504501') OR starts_with(hex(records.key), 'C34B504501') OR starts_with(hex(header.value), 'C34B504501')
 */
 WITH parts AS (
     SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'value' AS part, hex(value) AS h, value_problem AS problem
@@ -41,6 +41,10 @@ WITH parts AS (
     SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'key' AS part, hex(key) AS h, key_problem AS problem
     FROM records
     WHERE key IS NOT NULL
+    UNION ALL
+    SELECT connection_id, exchange, coalesce(topic, topic_id), direction, 'header ' || coalesce(try(decode(header.key)), hex(header.key)), hex(header.value), NULL
+    FROM records CROSS JOIN unnest(headers) AS headers(header)
+    WHERE header.value IS NOT NULL
 ), marked AS (
     SELECT e.cluster, p.topic, p.direction, p.part, e.client_id, e.at_us, e.seen_at, p.problem, p.h, substring(p.h, 1, 8) = 'C34B5045' AS is_marked
     FROM parts AS p
@@ -48,7 +52,8 @@ WITH parts AS (
     WHERE coalesce(e.replica_id, -1) < 0
 ), named AS ( -- the envelope, in hex: version, part, size, key name, topic, wrapped data key (kproxy.encryption)
     SELECT *, CASE WHEN is_marked AND length(h) >= 56
-            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140')) OR (part = 'key' AND substring(h, 9, 4) = '0101'))
+            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140')) OR (part = 'key' AND substring(h, 9, 4) = '0101')
+                OR (starts_with(part, 'header ') AND substring(h, 9, 4) = '0102'))
         THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
     FROM marked
 ), placed AS (
