@@ -22,6 +22,10 @@ class ClientRefused(Exception):
         self.cause = cause
 
 
+class LoginRefused(ClientRefused):
+    """The same for a failed login, which has been logged."""
+
+
 class Admission:
     """Applies the limits to the clients of one worker.
 

@@ -40,7 +40,7 @@ from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey, Direction, RequestHeader
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.proxy.admission import ClientRefused
+from kproxy.proxy.admission import ClientRefused, LoginRefused
 from kproxy.proxy.broker_client import explain_foreign_protocol
 from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.forwarding.link import Link
@@ -62,6 +62,8 @@ RECORD = 16_384  # bytes read from a TLS connection at a time
 HASHES_AT_A_TIME = 2  # of PLAIN passwords, each takes 16 MB; and tickets of Kerberos
 NS = 1_000_000_000
 LONGEST_NAME = 200  # characters in the log
+FAILURE_AGAIN_S = 60.0  # after which a failed login of the same kind is logged again
+MOST_FAILURES = 10_000  # kinds
 SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
 LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTICATE))
 
@@ -120,6 +122,24 @@ class ClientStream:
                 return b""
 
 
+class Failures:
+    """Which failed logins are logged: of the same address, user and reason one a minute, and how many there were before it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: OrderedDict[tuple[str, ...], tuple[float, int]] = OrderedDict()  # logged again when, not logged yet
+
+    def note(self, *kind: str) -> int:
+        """Note a failure; return how many of its kind the log has to say, 0: none now."""
+        now = self._clock()
+        again_at, count = self._seen.get(kind, (now, 0))
+        is_logged = now >= again_at
+        self._seen[kind] = (now + FAILURE_AGAIN_S, 0) if is_logged else (again_at, count + 1)
+        if len(self._seen) > MOST_FAILURES:
+            self._seen.popitem(last=False)
+        return count + 1 if is_logged else 0
+
+
 class ClientLogins:
     """The logins of clients at one virtual cluster, in one worker, under one configuration.
 
@@ -163,6 +183,7 @@ class ClientLogins:
             runtime.shared_times("authentication"),
             runtime.shared_set("authentication.known"),
         )
+        self._failures = Failures(time.monotonic)
         self._users: Users | None = None
         self._tokens: TokenKeys | None = None
         if self._settings.tokens is not None:
@@ -227,7 +248,7 @@ class ClientLogins:
                 await self._fail(known, login, answer.failure, began)
                 with contextlib.suppress(OSError):
                     await stream.write(answer.frame)
-                raise ClientRefused(CloseCause.AUTHENTICATION_FAILED, answer.failure.why)
+                raise LoginRefused(CloseCause.AUTHENTICATION_FAILED, answer.failure.why)
             await stream.write(answer.frame)
             exchanges.append((frame, answer.frame))
         assert login.principal is not None
@@ -285,16 +306,19 @@ class ClientLogins:
         self._counters.add(Total.CLIENT_LOGINS_FAILED)
         self._budgets.note_failure(_host(known), failure)
         known.refused_user = failure.user
-        log(
-            "warning",
-            "a login failed",
-            cluster=self._name,
-            connection=known.number,
-            client=known.client,
-            principal=printable(failure.user, LONGEST_NAME) or None,
-            mechanism=login.mechanism or None,
-            reason=failure.why,
-        )
+        count = self._failures.note(_host(known), printable(failure.user, LONGEST_NAME), failure.why)
+        if count:
+            log(
+                "warning",
+                "a login failed",
+                cluster=self._name,
+                connection=known.number,
+                client=known.client,
+                principal=printable(failure.user, LONGEST_NAME) or None,
+                mechanism=login.mechanism or None,
+                reason=failure.why,
+                count=count,
+            )
         await asyncio.sleep(max(0.0, began + self._settings.failure_delay - time.monotonic()))
 
     def _mechanisms(self, address: str) -> Mechanisms:

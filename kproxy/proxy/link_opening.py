@@ -22,7 +22,7 @@ from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
-from kproxy.proxy.admission import ClientRefused
+from kproxy.proxy.admission import ClientRefused, LoginRefused
 from kproxy.proxy.broker_client import ask_versions
 from kproxy.proxy.brokers import BrokerTable, Reachability
 from kproxy.proxy.filter_runtime import FilterRuntime
@@ -183,6 +183,8 @@ class LinkOpener:
         try:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
                 await self._open(link)
+        except LoginRefused as refused:
+            link.close(refused.cause)
         except ClientRefused as refused:
             if refused.cause is CloseCause.TLS_BROKER:  # as in give_up
                 self._note_failure(str(refused))
