@@ -179,9 +179,7 @@ def burst_each_minute(lab: Lab) -> None:
 @workload("A transactional producer dies in a transaction; the broker ends it after the default minute.")
 def transaction_of_a_minute(lab: Lab) -> None:
     lab.topic("paid")
-    copier = lab.client(
-        "copier", "transact", topic="paid", library="java", batch=10, rate=10, hold=50, transactional_id="copier"
-    )
+    copier = lab.client("copier", "transact", topic="paid", batch=10, rate=10, hold=50, transactional_id="copier")
     lab.consume("reader", "paid", group="readers", library="java", isolation_level="read_committed")
     lab.wait(12)
     began = copier.event("began")

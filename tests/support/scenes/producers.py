@@ -159,6 +159,15 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
 
 
+@scene("open_transaction", outcome="ended by the broker", severity="warning", seconds=70)
+def _(tables: Rows, bad: bool) -> None:
+    """The producer died: readers get past its first record when transaction.timeout.ms is over."""
+    _begun(tables).produce(0, "facts", appended_offset=50, is_transactional=True, producer_id=7, producer_epoch=0)
+    reader = tables.client("reader")
+    for at in range(10, 310, 10):
+        reader.fetch(at, "facts", 50, end=80, stable=50 if at < (70 if bad else 40) else 80)
+
+
 @scene("open_transaction", outcome="unfinished", seconds=300)
 def _(tables: Rows, bad: bool) -> None:
     """Where the coordinator is another broker, which was not captured, all that was written may have been committed."""

@@ -21,10 +21,10 @@ columns:
 action: Find the producer of the open transaction (finding open_transaction, or kafka-transactions.sh find-hanging) and end it.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.level
 parameters:
-  min_seconds: {default: 60, meaning: "Shorter waits at the same last stable offset are not listed."}
+  min_seconds: {default: 50, meaning: "Shorter waits at the same last stable offset are not listed. A wait until the default transaction.timeout.ms, a minute, is longer."}
   min_fetches: {default: 5, meaning: "Fewer fetches in that state are not listed."}
 sampled: Fetches that brought records may be among the exchanges that are missing.
-verdict: "{rows:consumer of a partition waits/consumers of partitions wait} for an open transaction. Longest: {client_id} at {client_address}, at offset {last_stable_offset:d} of {topic}-{partition} for {seconds:,} s; {waiting:offset is/offsets are} held back. End that transaction: kafka-transactions.sh find-hanging."
+verdict: "{rows:consumer of a partition/consumers of partitions} waited for an open transaction. Longest: {client_id} at {client_address}, at offset {last_stable_offset:d} of {topic}-{partition} for {seconds:,} s; {waiting:offset was/offsets were} held back. If one still waits, end that transaction: kafka-transactions.sh find-hanging."
 order: 17
 only_if: FROM offsets WHERE kind = 'fetch' AND last_stable_offset >= 0 AND high_watermark > last_stable_offset
 frame:
