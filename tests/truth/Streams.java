@@ -6,13 +6,14 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** A job of Kafka Streams that counts words: BOOTSTRAP APPLICATION FROM TO FOLDER. */
+/** A job of Kafka Streams that counts words: BOOTSTRAP APPLICATION FROM TO FOLDER [GUARANTEE]. */
 public class Streams {
     public static void main(String[] words) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", words[0]);
         settings.put("application.id", words[1]);
         settings.put("state.dir", words[4]);
+        settings.put("processing.guarantee", words.length > 5 ? words[5] : "at_least_once");
         settings.put("num.stream.threads", "2");
         settings.put("commit.interval.ms", "2000");
         settings.put("auto.offset.reset", "earliest");

@@ -13,6 +13,7 @@
     lab.py          Lab: what a workload is written with. Writes down what it did and what clients reported
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
     incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py, harm.py: more of them
+    unusual.py      more healthy workloads, of what the others do not have
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     manifest.py     Manifest, Truth: what a workload wrote down

@@ -238,7 +238,8 @@ class Lab:
     ) -> Client:
         """Start any program as a client; *settings* are what the manifest says of it."""
         words = [*self.network.inside(host or client_id), *command]
-        client = Client(self, client_id, library, role, words, settings, self.folder / f"{client_id}.log")
+        log = self.folder / f"{len(self.clients)}-{client_id}.log"  # programs may share a client id
+        client = Client(self, client_id, library, role, words, settings, log)
         self.clients.append(client)
         return client
 

@@ -207,7 +207,7 @@ members AS (
   WHERE magic = 2
   UNION ALL
   SELECT client, 'batch.size', CAST(largest AS VARCHAR), 'at least',
-    'largest of ' || CAST(batches AS VARCHAR) || ' batches as they came, compressed; median ' || CAST(CAST(round(median_size, 0) AS BIGINT) AS VARCHAR) ||
+    'largest of ' || CAST(batches AS VARCHAR) || ' batches as they were sent; median ' || CAST(CAST(round(median_size, 0) AS BIGINT) AS VARCHAR) ||
       ' bytes, ' || CAST(round(records / batches, 1) AS VARCHAR) || ' records a batch', ''
   FROM produced
   UNION ALL

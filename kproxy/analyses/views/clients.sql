@@ -47,7 +47,7 @@ inter_broker AS (
   FROM marked m
 ),
 -- Software that other connections of the client name: in the same capture, or to the same broker in another one. Not for a connection
--- whose ApiVersions request has no name: software that has a name sends it in each ApiVersions request.
+-- whose ApiVersions request has no name: software that has a name sends it in each ApiVersions request, unless the broker is too old for it.
 named AS (
   SELECT 'capture ' || capture AS scope, client_address, coalesce(client_id, '') AS id, said_name, said_version
   FROM conn
@@ -62,10 +62,18 @@ named AS (
   FROM named
   GROUP BY scope, client_address, id
   HAVING count(DISTINCT said_name) = 1 AND count(DISTINCT coalesce(said_version, '')) = 1
+), too_old AS (
+  SELECT DISTINCT c.broker_address, c.broker_port
+  FROM exchanges e
+  JOIN conn c ON c.connection_id = e.connection_id
+  WHERE e.api_key = 18 AND e.api_version >= 3 AND e.error_name = 'UNSUPPORTED_VERSION'
 ), nameless AS (
-  SELECT connection_id FROM exchanges WHERE api_key = 18 AND request_at IS NOT NULL
-  GROUP BY connection_id
-  HAVING max(api_version) < 3
+  SELECT e.connection_id FROM exchanges e
+  JOIN conn c ON c.connection_id = e.connection_id
+  LEFT JOIN too_old o ON o.broker_address = c.broker_address AND o.broker_port = c.broker_port
+  WHERE e.api_key = 18 AND e.request_at IS NOT NULL AND o.broker_address IS NULL
+  GROUP BY e.connection_id
+  HAVING max(e.api_version) < 3
 ),
 -- Fingerprints: the API versions of each unnamed client, compared with those of libraries. By capture, as two captures
 -- can show different machines with the same addresses and default client ids.

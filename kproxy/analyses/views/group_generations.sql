@@ -78,6 +78,8 @@ WITH classic AS (
     coalesce(s.last_synced, c.formed_micros) AS last_micros, s.resumed AS resumed_micros, true AS formed, false AS emptied
   FROM classic_generations c
   LEFT JOIN synced s ON s.group_key = c.group_key AND s.generation = c.generation
+  -- members of the classic protocol in a KIP-848 group have its epochs
+  WHERE NOT EXISTS (SELECT 1 FROM epoch_generations e WHERE e.group_key = c.group_key AND e.generation = c.generation)
   UNION ALL
   SELECT group_key, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, resumed_micros,
     formed = 1 AS formed, false AS emptied

@@ -2,14 +2,15 @@
 meaning: >-
   From when to when (from_micros, to_micros) members of a group were restarted: cause "deployment" where several were, once or
   twice each; "restart loop" where they were, or one was, more often. Members that leave and join within two minutes of each other
-  belong together.
+  belong together. A program that comes, leaves as one should and comes again, while the group has no other member, is a job that
+  somebody starts again and again, and neither.
 stored: true
 */
 WITH departures AS (
   -- a member that died is gone from its last request on
   SELECT c.group_key, c.generation, c.member_id, c.client_id,
     least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- its last request in its last stay
-    max(c.micros) AS known_micros
+    max(c.micros) AS known_micros, bool_and(c.how = 'left') AS is_clean
   FROM group_changes c
   LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id
     AND s.first_micros <= c.micros
@@ -20,15 +21,15 @@ WITH departures AS (
 ), restarts AS (
   -- members that left and came back: with the same client id, or as the same instance
   SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
-    row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
+    d.is_clean, row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
   JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
     AND a.micros - d.micros <= 120000000
   UNION ALL
-  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
+  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, FALSE AS is_clean, 1 AS nearest
   FROM group_late_joins WHERE place = 1
   UNION ALL
-  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
+  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, FALSE AS is_clean, 1 AS nearest
   FROM group_changes WHERE how = 'static member back'
 ), restart_gaps AS (
   SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
@@ -48,7 +49,8 @@ WITH departures AS (
 ), restart_sums AS (
   SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
     count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
-    count(DISTINCT CASE WHEN came_itself THEN went END) AS again
+    count(DISTINCT CASE WHEN came_itself THEN went END) AS again,
+    bool_and(is_clean) AS is_clean, list_concat(list(went), list(came)) AS chain
   FROM chains GROUP BY group_key, series
 )
 SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
@@ -59,4 +61,9 @@ SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
   CASE WHEN members < 2 THEN 'one member was' ELSE CAST(members AS VARCHAR) || ' members were' END || ' restarted ' ||
     CAST(again + members AS VARCHAR) || ' times in ' ||
     CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
-FROM restart_sums WHERE again >= 2 * members AND members > 0
+FROM restart_sums AS r
+WHERE again >= 2 * members AND members > 0
+  AND (members > 1 OR NOT is_clean OR EXISTS (
+    SELECT 1 FROM group_spells AS s
+    WHERE s.group_key = r.group_key AND s.last_micros >= r.from_micros AND s.first_micros <= r.to_micros
+      AND NOT list_contains(r.chain, s.member_id)))

@@ -16,12 +16,15 @@ columns:
   empty_in_busiest_minute: empty answers in the minute with the most
   max_wait_ms: lowest fetch.max.wait.ms, in milliseconds
   min_bytes: lowest fetch.min.bytes, in bytes
+  empty_seconds: seconds of that minute with empty answers
+  waits_little: "whether max_wait_ms is less than 100, so that its own setting is the cause"
 action: Set fetch.max.wait.ms back to 500 and fetch.min.bytes to at least 1; do not poll partitions that another thread has paused or closed.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wait.ms
 parameters:
   min_empty_per_minute: {default: 600, meaning: "Fewer empty fetches on one connection, in its busiest minute, are not listed."}
+  min_seconds: {default: 5, meaning: "Clients with empty fetches in fewer seconds of that minute are not listed: after a broker's restart some do so for a moment."}
   min_empty_percent: {default: 90, most: 100, meaning: "Clients with a smaller share of empty fetches are not listed."}
-verdict: "{rows:consumer fetches/consumers fetch} without waiting. {most empty_in_busiest_minute}: {client_id} at {client_address}, {empty_in_busiest_minute:,} empty answers in one minute, with fetch.max.wait.ms={max_wait_ms:d}. Set fetch.max.wait.ms=500."
+verdict: "{rows:consumer fetches/consumers fetch} without waiting. {most empty_in_busiest_minute}: {client_id} at {client_address}, {empty_in_busiest_minute:,} empty answers in one minute, with fetch.max.wait.ms={max_wait_ms:d}. [{waits_little:?}Set fetch.max.wait.ms=500|{broker} does not wait although it may: look for restarts of brokers at that time, and update the client]."
 order: 44
 only_if: FROM exchanges WHERE api_key = 1 HAVING count(*) >= $min_empty_per_minute
 frame:
@@ -32,7 +35,9 @@ frame:
     empty_in_busiest_minute: max(empty)
     max_wait_ms: min(max_wait_ms)
     min_bytes: min(min_bytes)
-  having: empty_in_busiest_minute >= $min_empty_per_minute AND empty * 100 >= fetches * $min_empty_percent
+    empty_seconds: max(empty_seconds)
+    waits_little: min(max_wait_ms) < 100
+  having: empty_in_busiest_minute >= $min_empty_per_minute AND empty_seconds >= $min_seconds AND empty * 100 >= fetches * $min_empty_percent
   is_summed: true
   order_by: empty_in_busiest_minute DESC
 */
@@ -46,6 +51,7 @@ SELECT client_id, client_address, broker, connection_id,
     max(software) AS software,
     count(*) AS fetches,
     CAST(sum(is_empty) AS BIGINT) AS empty,
+    count(DISTINCT CASE WHEN is_empty = 1 THEN at_us // 1000000 END) AS empty_seconds,
     min(max_wait_ms) AS max_wait_ms,
     min(min_bytes) AS min_bytes,
     min(seen_at) AS first_at, max(seen_at) AS last_at,

@@ -29,7 +29,7 @@ action: >
   latency for Fetch, and small_fetches. quota: raise its consumer_byte_rate or request_percentage, or have it read less.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.records
 parameters:
-  min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, or were watched for a shorter time, are not listed."}
+  min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, beyond what their fetches wait for records, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
 verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=broker} because of the broker). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, at the answers to its fetches, or at its quota."
@@ -59,17 +59,24 @@ WITH reads AS (
     JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
     WHERE f.error_code = 0 AND f.position IS NOT NULL AND f.high_watermark >= 0 AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
 ), steps AS ( -- what a consumer had handled, when: what it committed, and what it had before a Fetch
-    SELECT 'fetch' AS kind, client_id, client_address, cluster, topic, partition, at_us, position AS handled, connection_id, exchange
+    SELECT 'fetch' AS kind, connection_id AS life, client_id, client_address, cluster, topic, partition, at_us, position AS handled, connection_id, exchange
     FROM reads
     UNION ALL
-    SELECT kind, client_id, client_address, cluster, topic, partition, at_us, partition_offset, connection_id, exchange
+    SELECT kind, group_id, client_id, client_address, cluster, topic, partition, at_us, partition_offset, connection_id, exchange
     FROM client_offsets
     WHERE kind = 'commit' AND error_code = 0 AND partition_offset >= 0
-    UNION ALL -- where it began
-    SELECT 'commit', client_id, client_address, cluster, topic, partition, min(at_us), min_by(position, at_us),
-        min_by(connection_id, at_us), min_by(exchange, at_us)
-    FROM reads
-    GROUP BY client_id, client_address, cluster, topic, partition
+    UNION ALL -- where it began, if it has one group
+    SELECT 'commit', g.group_id, r.client_id, r.client_address, r.cluster, r.topic, r.partition, min(r.at_us), min_by(r.position, r.at_us),
+        min_by(r.connection_id, r.at_us), min_by(r.exchange, r.at_us)
+    FROM reads AS r
+    JOIN (
+        SELECT client_id, client_address, cluster, min(group_id) AS group_id
+        FROM client_offsets
+        WHERE kind = 'commit'
+        GROUP BY client_id, client_address, cluster
+        HAVING count(DISTINCT group_id) = 1
+    ) AS g ON g.client_id IS NOT DISTINCT FROM r.client_id AND g.client_address = r.client_address AND g.cluster = r.cluster
+    GROUP BY g.group_id, r.client_id, r.client_address, r.cluster, r.topic, r.partition
 ), ends AS (
     SELECT cluster, topic, partition, end_offset, min(at_us) AS at_us
     FROM (
@@ -88,23 +95,27 @@ WITH reads AS (
 ), behind AS (
     SELECT s.*, greatest(k.end_offset - s.handled, 0) AS lag,
         s.handled - lag(s.handled) OVER (
-            PARTITION BY s.kind, s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.at_us, s.exchange) AS step
+            PARTITION BY s.kind, s.life, s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.at_us, s.exchange) AS step
     FROM steps AS s
     ASOF JOIN known_ends AS k ON k.cluster = s.cluster AND k.topic = s.topic AND k.partition = s.partition AND k.at_us <= s.at_us
 ), series AS ( -- the lag grows, and the consumer never went back
-    SELECT kind, client_id, client_address, cluster, topic, partition,
+    SELECT kind, life, client_id, client_address, cluster, topic, partition,
         min(at_us) AS since_us, max(at_us) AS until_us, max_by(lag, at_us) AS lag, max_by(handled, at_us) AS handled,
         max(struct_pack(at_us := at_us, connection_id := connection_id, exchange := exchange)) AS example
     FROM behind
-    GROUP BY kind, client_id, client_address, cluster, topic, partition
+    GROUP BY kind, life, client_id, client_address, cluster, topic, partition
     HAVING count(*) >= 3 AND max(at_us) - min(at_us) >= $min_behind_seconds * 1000000
         AND min(coalesce(step, 0)) >= 0 AND corr(lag, at_us) >= 0.8 AND max_by(lag, at_us) > min_by(lag, at_us)
+), waits AS ( -- for how long its fetches wait for records by its own choice
+    SELECT client_id, client_address, cluster, max(CAST(max_wait_ms AS BIGINT)) AS wait_ms FROM reads GROUP BY client_id, client_address, cluster
 ), late AS ( -- and the next record has been there for long
     SELECT s.*, s.until_us - e.at_us AS behind_us
     FROM series AS s
     ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
-    WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000
-    QUALIFY row_number() OVER (PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind) = 1
+    JOIN waits AS w ON w.client_id IS NOT DISTINCT FROM s.client_id AND w.client_address = s.client_address AND w.cluster = s.cluster
+    WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000 + w.wait_ms * 1000
+    QUALIFY row_number() OVER (
+        PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind, s.until_us DESC, s.life) = 1
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought, or it took far longer than it may wait for records
     SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us,
         max(software) AS software, max(records) > 0 AND (

@@ -7,7 +7,8 @@ meaning: >
   others: either the broker stood still and the client gave up after request.timeout.ms, or something cut the connection. Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
   that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop. Of a connection without
-  any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first.
+  any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first. A
+  request whose answer is missing between others is left out: brokers answer in order, so the capture lost it.
 basis:
   rests_on: requests without an answer on connections that ended
   certainty: inferred
@@ -43,6 +44,7 @@ WITH unanswered AS (
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78) AND c.closed IN ('finished', 'reset')
+        AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
 ), given_up AS (
     SELECT connection_id, exchange

@@ -4,7 +4,8 @@ title: Clients that keep asking for a topic that is not there
 severity: warning
 meaning: >
   The broker says again and again that the topic or partition does not exist, and the client goes on asking. The name is wrong, the
-  topic was deleted while clients still use it, or was made anew with another id.
+  topic was deleted while clients still use it, or was made anew with another id. A member of a group that leaves the topic out of its
+  subscription, as with a pattern when a topic is deleted, is not listed: it asks for a while only.
 basis:
   rests_on: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID in answers
   certainty: said
@@ -45,12 +46,29 @@ WITH missing AS (
     FROM client_exchanges
     CROSS JOIN unnest(described_topics) AS t(topic)
     WHERE api_key = 3 AND topic IN (SELECT resource FROM missing)
+), subscribed AS (
+    SELECT client_id, client_address, cluster, group_id, topic, max(at_us) AS at_us
+    FROM client_group_events
+    CROSS JOIN unnest(subscribed_topics) AS t(topic)
+    WHERE event = 'join' AND topic IN (SELECT resource FROM missing)
+    GROUP BY client_id, client_address, cluster, group_id, topic
+), dropped AS ( -- topics that a member subscribed to, and later no more, although to others
+    SELECT s.*
+    FROM subscribed AS s
+    WHERE EXISTS (
+        SELECT 1 FROM client_group_events AS g
+        WHERE g.client_id IS NOT DISTINCT FROM s.client_id AND g.client_address = s.client_address AND g.cluster IS NOT DISTINCT FROM s.cluster
+            AND g.group_id = s.group_id AND g.event = 'join' AND g.at_us > s.at_us AND len(g.subscribed_topics) > 0)
 )
 SELECT m.*
 FROM missing AS m
-WHERE m.api_key <> 3 OR NOT EXISTS (
+WHERE NOT EXISTS (
+    SELECT 1 FROM dropped AS s
+    WHERE s.client_id IS NOT DISTINCT FROM m.client_id AND s.client_address = m.client_address AND s.cluster IS NOT DISTINCT FROM m.cluster
+        AND s.topic = m.resource)
+AND (m.api_key <> 3 OR NOT EXISTS (
     FROM described AS d
     WHERE d.client_id IS NOT DISTINCT FROM m.client_id AND d.client_address = m.client_address
         AND d.cluster IS NOT DISTINCT FROM m.cluster AND d.topic = m.resource
         AND d.at_us BETWEEN m.at_us AND m.at_us + $max_seconds * 1000000
-)
+))
