@@ -289,8 +289,20 @@ def check_filters(config: Config) -> Iterator[Problem]:
                 made.append(loaded)
                 yield from ((f"{path}.use", message) for message in loaded.problems_at_start(config.schemas.has_any))
                 yield from _check_options(f"{path}.with", getattr(loaded, "options", None))
+                yield from ((f"{path}.use", message) for message in _problems_with_schemas(loaded, config.schemas))
         if made:
             yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))
+
+
+def _problems_with_schemas(filter_: Any, sources: SchemaSources) -> Iterator[str]:
+    """Report what the schemas at hand forbid; no registry is asked."""
+    if not filter_.checks_schemas or not (sources.topics or sources.folders):
+        return
+    try:
+        schemas = SchemaSources(topics=sources.topics, folders=sources.folders).open()
+    except UsageError:  # reported with its own place
+        return
+    yield from filter_.problems_with_schemas(schemas)
 
 
 def _check_options(path: str, options: object) -> Iterator[Problem]:

@@ -1,9 +1,10 @@
-"""Records that brokers cannot read: values, by choice keys and headers, are encrypted for brokers, and decrypted afterwards.
+"""Records that brokers cannot read: values or their fields, by choice keys and headers, are encrypted, and decrypted afterwards.
 
 Each record carries all that it takes to decrypt it, except the key of the key service: brokers, mirrors and compaction move
 records one by one.
 
     envelope.py     the format below: Envelope is written before and read from an encrypted field
+    fields.py       how an encrypted field of a value stands in a text, and the name of its place
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
     reading.py      OutputKeys: fields of records in captures, for decode, sql, report and the page
@@ -19,7 +20,8 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
     offset  size  what
     0       4     C3 4B 50 45: the marker. It is no UTF-8, no JSON, and no framing of a serializer begins like this
     4       1     the version: 1
-    5       1     lower four bits: what is encrypted: 0 a value, 1 a record key, 2 the value of a header;
+    5       1     lower four bits: what is encrypted: 0 a value, 1 a record key, 2 the value of a header, 3 a text in a value,
+                  4 bytes in a value;
                   upper four bits: how it is compressed: 0 not, 4 as one frame of zstd that says its content's size
     6       2     size of the envelope: from the marker to the end of the wrapped data key
     8       1     size of the key's name, then the name, UTF-8: the key of the service that wraps the data key
@@ -34,15 +36,22 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
             16    synthetic IV
             n     the encrypted bytes, as many as the plain ones
 
-    Cipher of values and headers: AES-256-GCM (NIST SP 800-38D). Associated data: the envelope as it stands; for a header, the
-    size of its name (4) and the name; then 00 if the record has no key, else 01 and the plain key.
+    Cipher of values, headers and fields: AES-256-GCM (NIST SP 800-38D). Associated data: the envelope as it stands; for a header,
+    the size of its name (4) and the name; for a field, the size of its path (4) and the path, UTF-8; then 00 if the record has no
+    key, else 01 and the plain key.
+
+    A field of a value that stays a value of its schema: in place of bytes stands what is above, from the marker to the tag; in
+    place of a text its base 64 (RFC 4648, 4, with padding), so it begins with w0tQRQED. Encrypted are the bytes, or the text in
+    UTF-8; they are not compressed. The path is the normalized one of RFC 9535, 2.7, from the root of the value, with indexes of
+    items and keys of maps: $['people'][0]['email']. Names are those of the schema.
 
     Cipher of record keys: AES-256-SIV (RFC 5297) without a nonce, as equal keys of a topic have to give equal bytes. Its 64 bytes
     of key are HKDF (RFC 5869) with SHA-512 of the data key, without salt, with the info "kproxy record keys of " and the topic's
     name. Associated data: one string, the envelope as it stands.
 
     A field without the marker is plain: a topic may have both. A null value is never encrypted, so tombstones stay tombstones,
-    nor is a null key. An empty value or key is encrypted. Headers are not compressed. Whatever begins with the marker and is no
+    nor is a null key, a null field, or one that is not there; Protobuf does not write an empty text without presence. An empty
+    value or key is encrypted. Headers are not compressed. Whatever begins with the marker and is no
     envelope, is damaged; so is a field with other first four bytes whose names and sizes are those of an envelope: its marker was
     changed.
 
@@ -61,9 +70,9 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
 
 What the associated data binds, and what it cannot
 
-    Bound: the value to its plain record key, to the name of the topic, to the part (value, or header of a name), to the key's
-    name and the data key; an encrypted record key to the topic, the key's name and its data key. Whoever can write to the
-    broker's disk cannot change a value, move it to another record key, header or topic, without an error.
+    Bound: the value to its plain record key, to the name of the topic, to the part (value, header of a name, field of a path),
+    to the key's name and the data key; an encrypted record key to the topic, the key's name and its data key. Whoever can write
+    to the broker's disk cannot change a value, move it to another record key, header, field or topic, without an error.
     Not bound: the partition and the offset, which are not known on Produce, and which mirrors and repartitioning change; the
     timestamp, which brokers set with LogAppendTime; headers to their value and to one another, as mirrors add some. So an
     attacker with the broker's disk can delete records and repeat old ones: under the same record key in the same topic, an old
@@ -111,10 +120,22 @@ What stays plain, and why
     (``groupBy``), those parts are plain in its repartition and changelog topics then.
     Headers that no rule names: those that consumers, tracing, mirrors and deserializers use have to stay as they are, and the
     names of all do.
-    Fields of values: a value is encrypted with all of its fields. A field alone would have to stay a value of its schema, with
-    a hundred bytes and more for its envelope: an enum, a number, a date or a text of limited length cannot be, and the
-    validation of brokers and clients would refuse it; what is next to it would tell much of what it hides. Which fields
-    consumers see is the matter of ``mask``, which reads what this filter has decrypted.
+    All of a value but the fields that its rule names, where it names some (``fields``): see below.
+
+Fields of values, and what still shows of them
+
+    A rule that names fields encrypts these, and nothing else of the value: names, other fields, which fields are there and how
+    long each is. What stands next to a field tells much of it: a postcode and a date of birth name a person, a total and a
+    discount name a price. Encrypt values where you can; fields are for brokers, connectors and jobs that have to read the others.
+    A field has to stay a value of its schema. Texts and bytes can; numbers, enums, fixed, dates and other logical types, records,
+    arrays and keys of maps cannot, and are refused. A text grows by a third and by 150 bytes and more, so whatever limits lengths
+    refuses it: columns that connectors write to, maxLength of a JSON Schema (kproxy checks that one), validation in brokers.
+    Patterns, dates as texts and rules of a registry (CEL) no longer fit either.
+    A field is bound to its place in the value, the record key and the topic, not to the other fields: an attacker with the
+    broker's disk can put an old field of the same record key and place into a new value, and change or delete plain fields.
+    Programs that go round kproxy and move a field (a transformation of Connect, SQL of a stream) make it unreadable.
+    A value whose schema is not known, or has no such field, is refused (``other_values``), as it would be written plain. In JSON
+    without a schema, a member with another name is not found and stays plain: check the paths with a first record.
 
 Keys, plain text and wrapped keys are in no message, log, metric or audit line: errors name the topic, partition, offset and the
 name of the key.

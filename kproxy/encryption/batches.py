@@ -9,6 +9,8 @@ from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, ReadingCipher, SealKey, WritingKey
 from kproxy.encryption.envelope import (
+    BYTES_FIELD,
+    FIELD,
     HEADER,
     KEY,
     MARKER,
@@ -23,6 +25,7 @@ from kproxy.encryption.envelope import (
     read_envelope,
     split,
 )
+from kproxy.encryption.fields import sealed_in
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
@@ -32,7 +35,17 @@ from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, ValueE
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
-Kind = Literal["damaged", "another topic", "key destroyed", "key refused", "key service away", "plain"]
+ReadFields = Callable[[Record, bytes], bytes]  # a record as it is stored, and its value -> the value with other fields
+Kind = Literal[
+    "damaged",
+    "another topic",
+    "key destroyed",
+    "key refused",
+    "key service away",
+    "plain",
+    "no schema",
+    "registry away",
+]
 MOST_CIPHERS = 10_000  # of one batch; kproxy writes a batch with one
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
@@ -47,12 +60,17 @@ WHAT = {
     VALUE: "the encrypted value",
     KEY: "the encrypted record key",
     HEADER: "the encrypted value of a header",
+    FIELD: "an encrypted field",
+    BYTES_FIELD: "an encrypted field",
 }
 PLAIN = {
     VALUE: "the value is not encrypted",
     KEY: "the record key is not encrypted",
     HEADER: "a header is not encrypted",
+    FIELD: "a field is not encrypted",
+    BYTES_FIELD: "a field is not encrypted",
 }
+AWAY = ("key service away", "registry away")  # kinds after which clients try again, whatever the policy says
 
 
 class CannotDecrypt(KproxyError):
@@ -81,6 +99,7 @@ class ValueReader:
         accepts_plain: whether plain values are returned as they are.
         record_keys: whether record keys have to be encrypted, where plain values are not accepted.
         headers: whether a header of this name has to be encrypted, where plain values are not accepted; None: none has to.
+        values: whether values have to be encrypted, where plain ones are not accepted; not where their fields are.
     """
 
     def __init__(
@@ -92,6 +111,7 @@ class ValueReader:
         accepts_plain: bool = True,
         record_keys: bool = False,
         headers: Callable[[bytes], bool] | None = None,
+        values: bool = True,
     ) -> None:
         self._keys = keys
         self._topics = topics
@@ -101,6 +121,7 @@ class ValueReader:
         self.accepts_plain = accepts_plain
         self._record_keys = record_keys
         self._named = headers
+        self._values = values
         self._ciphers: dict[bytes, Cipher] = {}
         self._last = NO_CIPHER  # of the value before
         self._last_of_keys = NO_CIPHER
@@ -164,12 +185,36 @@ class ValueReader:
             key: of its record, as it is stored.
             value: of the record, or of its header *header*.
         """
+        return self._read(key, value, VALUE if header is None else HEADER, header)
+
+    def read_field(self, key: bytes | None, field: bytes, path: bytes, is_text: bool) -> bytes:
+        """Return a plain field of a value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt.
+
+        Args:
+            key: of its record, as it is stored.
+            field: the text in UTF-8, or the bytes.
+            path: kproxy.encryption.fields.name_of its place.
+            is_text: which of both it is.
+        """
+        if not is_text:
+            return self._read(key, field, BYTES_FIELD, path)
+        try:
+            sealed = sealed_in(field)
+        except Damaged as error:
+            raise CannotDecrypt("damaged", f"{WHAT[FIELD]} is damaged: {error}") from None
+        if sealed is None:
+            if not self.accepts_plain:
+                raise CannotDecrypt("plain", PLAIN[FIELD])
+            return field
+        plain = self._read(key, sealed, FIELD, path)
+        return field if plain is sealed else plain
+
+    def _read(self, key: bytes | None, value: bytes, part: int, name: bytes | None) -> bytes:
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
         known = self._last
-        part = VALUE if header is None else HEADER
         if not value.startswith(known[0]):
-            other = self._other(value, part, header)
+            other = self._other(value, part, name)
             if other is None:
                 return value
             self._last = known = other
@@ -181,7 +226,7 @@ class ValueReader:
         _check_size(value, envelope, part)
         end = len(envelope)
         nonce_end = end + NONCE
-        place = envelope if header is None else envelope + place_of(header)
+        place = envelope if name is None else envelope + place_of(name)
         bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
         try:
             plain = decrypt(value[end:nonce_end], value[nonce_end:], bound)
@@ -192,12 +237,12 @@ class ValueReader:
             ) from None
         return plain if cipher.codec == Codec.NONE else self._unpacked(plain)
 
-    def _other(self, value: bytes, part: int, header: bytes | None = None) -> Cipher | None:
+    def _other(self, value: bytes, part: int, name: bytes | None = None) -> Cipher | None:
         """Return what decrypts a field; None if it is plain, or the key service has to answer. Raises CannotDecrypt."""
         if value[: len(MARKER)] != MARKER:
             if has_lost_marker(value, part):
                 raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: its marker was changed")
-            if not self.accepts_plain and self._has_to_be_encrypted(part, header):
+            if not self.accepts_plain and self._has_to_be_encrypted(part, name):
                 raise CannotDecrypt("plain", PLAIN[part])
             return None
         try:
@@ -209,10 +254,10 @@ class ValueReader:
             self.waits += 1
             return None
 
-    def _has_to_be_encrypted(self, part: int, header: bytes | None) -> bool:
+    def _has_to_be_encrypted(self, part: int, name: bytes | None) -> bool:
         if part == HEADER:
-            return header is not None and self._named is not None and self._named(header)
-        return part == VALUE or self._record_keys
+            return name is not None and self._named is not None and self._named(name)
+        return self._values if part == VALUE else self._record_keys if part == KEY else True
 
     def _unpacked(self, packed: bytes) -> bytes:
         try:
@@ -276,6 +321,7 @@ def encrypt_batch(
     packs: bool = False,
     record_keys: SealKey | None = None,
     headers: Callable[[bytes], bool] | None = None,
+    values: bool = True,
 ) -> bytes | None:
     """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge.
 
@@ -285,19 +331,41 @@ def encrypt_batch(
         packs: whether values are compressed before.
         record_keys: encrypts record keys; None: they stay plain.
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
+        values: False: values stay as they are.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
-    editor = ValueEditor(key.sealing(packs=packs))
+    editor = ValueEditor(key.sealing(packs=packs)) if values else None
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
     return change_fields(batch, editor, of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
 
 
+def encrypt_fields(batch: Batch, edit: ReadFields) -> bytes | None:
+    """Return a batch with the fields of its values encrypted; None if it cannot be read. Raises TooLarge, and what *edit* raises.
+
+    *edit*: returns the value of a record with its fields encrypted, the same object if there are none.
+    """
+
+    def change(record: Record) -> bool:
+        before = record.value
+        record.value = None if before is None else edit(record, before)
+        return record.value is not before
+
+    return change_records(batch, change)
+
+
 Report = Callable[[CannotDecrypt, Policy], None]
 
 
-def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: Policy, report: Report) -> bytes | None:
+def decrypt_batch(
+    batch: Batch,
+    reader: ValueReader,
+    plain: Policy,
+    unreadable: Policy,
+    report: Report,
+    fields: ReadFields | None = None,
+) -> bytes | None:
     """Return a batch with its values and record keys decrypted; None if it cannot be read.
 
     The batch keeps its codec. zstd works at level 1: for a text that becomes a third, level 3 takes a third more of all the
@@ -308,23 +376,25 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
         reader: decrypts its values.
         plain, unreadable: what becomes of plain values that it does not accept, and of values that cannot be decrypted.
         report: called with each value that is skipped or passes for one of them.
+        fields: decrypts the fields of a value that is plain by then; raises CannotDecrypt, KeyNotYet.
 
     Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
     """
-    if reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
-        return batch.raw if batch.crc_valid else None
     reader.begin()
-    try:
-        changed = change_fields(
-            batch,
-            ValueEditor(reader.read),
-            reader.key_editor(),
-            headers=reader.header_editor(),
-            zstd_level=FASTEST_ZSTD,
-        )
-        return _answered(changed, reader)
-    except CannotDecrypt:
-        reader.begin()  # once more, record by record: which one is it, and what does the policy say
+    if fields is None:
+        if reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
+            return batch.raw if batch.crc_valid else None
+        try:
+            changed = change_fields(
+                batch,
+                ValueEditor(reader.read),
+                reader.key_editor(),
+                headers=reader.header_editor(),
+                zstd_level=FASTEST_ZSTD,
+            )
+            return _answered(changed, reader)
+        except CannotDecrypt:
+            reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
         before = [record.key, record.value, *(value for _, value in record.headers)]
@@ -334,12 +404,12 @@ def decrypt_batch(batch: Batch, reader: ValueReader, plain: Policy, unreadable: 
         for at, (name, data) in enumerate(zip(names, before, strict=True)):
             try:
                 if data is not None:
-                    after[at] = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
+                    after[at] = value = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
+                    if at == 1 and fields is not None and not reader.waits:
+                        after[at] = fields(record, value)
             except CannotDecrypt as error:
                 error.offset = record.offset
-                policy: Policy = (
-                    "fail" if error.kind == "key service away" else plain if error.kind == "plain" else unreadable
-                )
+                policy: Policy = "fail" if error.kind in AWAY else plain if error.kind == "plain" else unreadable
                 if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
                     raise
                 if str(error) != of_key:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import HEADER, KEY, MOST_NAME, NONCE, TAG, Envelope, place_of
+from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, MOST_NAME, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -44,7 +44,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
-MOST_HEADERS = 1_000  # names of a batch
+MOST_NAMES = 1_000  # of headers of a batch, and as many paths of fields
 # Of a value to what is written for it. Mirrors may put any values into one batch: up to Kafka's default message.max.bytes,
 # it decompresses to no more than the values of a batch may
 MOST_RATIO = DEFAULT_LIMITS.decompressed // (1 << 20)
@@ -58,6 +58,8 @@ Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted 
 SealKey = Callable[[bytes], bytes]  # record key -> encrypted record key
 ReadingCipher = AESGCM | AESSIV  # of values and headers; of record keys
 SealHeader = Callable[[bytes | None, bytes, bytes], bytes]  # record key, header name, its value -> encrypted value
+# Record key, path of the field, its text in UTF-8 or its bytes, whether it is a text -> what is encrypted
+SealField = Callable[[bytes | None, bytes, bytes, bool], bytes]
 
 
 class KeyNotYet(Exception):
@@ -80,6 +82,10 @@ class WritingKey:
         self._envelope = Envelope(key_name, topic, data_key.wrapped).encoded()
         self._envelope_of_packed = Envelope(key_name, topic, data_key.wrapped, Codec.ZSTD).encoded()
         self._envelope_of_header = Envelope(key_name, topic, data_key.wrapped, part=HEADER).encoded()
+        self._envelopes_of_fields = {
+            is_text: Envelope(key_name, topic, data_key.wrapped, part=FIELD if is_text else BYTES_FIELD).encoded()
+            for is_text in (True, False)
+        }
         self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
         self._blocks: dict[int, list[int]] = {}  # one number for each thread, as += in two threads loses some
@@ -110,11 +116,25 @@ class WritingKey:
 
         def seal(key: bytes | None, name: bytes, value: bytes) -> bytes:
             if name not in seals:
-                if len(seals) >= MOST_HEADERS:
+                if len(seals) >= MOST_NAMES:
                     seals.clear()
                 seals[name] = self._sealing(self._envelope_of_header, salt, place_of(name)) if named(name) else None
             by_name = seals[name]
             return value if by_name is None else by_name(key, value)
+
+        return seal
+
+    def sealing_fields(self) -> SealField:
+        """Return what encrypts fields of the values of one batch, in one thread."""
+        salt, seals = os.urandom(4), dict[tuple[bytes, bool], Seal]()
+
+        def seal(key: bytes | None, path: bytes, data: bytes, is_text: bool) -> bytes:
+            place = path, is_text
+            if place not in seals:
+                if len(seals) >= MOST_NAMES:
+                    seals.clear()
+                seals[place] = self._sealing(self._envelopes_of_fields[is_text], salt, place_of(path))
+            return seals[place](key, data)
 
         return seal
 

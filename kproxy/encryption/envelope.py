@@ -8,8 +8,17 @@ from kproxy.protocol.records.compression import Codec
 
 MARKER = b"\xc3KPE"
 VERSION = 1
-VALUE, KEY, HEADER = 0, 1, 2  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
-PARTS = {VALUE: "a value", KEY: "a record key", HEADER: "the value of a header"}
+VALUE, KEY, HEADER, FIELD, BYTES_FIELD = range(
+    5
+)  # what is encrypted: the lower four bits of its byte; the upper ones are the codec
+PARTS = {
+    VALUE: "a value",
+    KEY: "a record key",
+    HEADER: "the value of a header",
+    FIELD: "a field of text",
+    BYTES_FIELD: "a field of bytes",
+}
+NEVER_PACKED = (KEY, FIELD, BYTES_FIELD)
 CODECS = (Codec.NONE, Codec.ZSTD)
 SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
 NONCE, TAG = 12, 16  # TAG: also the size of the synthetic IV of a record key, which has no nonce
@@ -58,9 +67,9 @@ def added_behind(part: int) -> int:
     return TAG if part == KEY else NONCE + TAG
 
 
-def place_of(header: bytes | None) -> bytes:
-    """Return what the associated data of a header has of its name; nothing for a value."""
-    return b"" if header is None else len(header).to_bytes(4, "big") + header
+def place_of(name: bytes | None) -> bytes:
+    """Return what the associated data has of the name of a header, or of the path of a field; nothing for a value."""
+    return b"" if name is None else len(name).to_bytes(4, "big") + name
 
 
 def has_lost_marker(data: bytes, part: int = VALUE) -> bool:
@@ -84,8 +93,8 @@ def read_envelope(encoded: bytes, part: int = VALUE) -> Envelope:
     codec, found = divmod(encoded[5], 16)
     if found != part:
         raise Damaged(f"it is part {found} of a record, where {PARTS[part]} (part {part}) was expected")
-    if codec not in CODECS or (codec and part == KEY):
-        known = "a record key is not compressed" if part == KEY else f"only zstd ({Codec.ZSTD}) is known"
+    if codec not in CODECS or (codec and part in NEVER_PACKED):
+        known = f"{PARTS[part]} is not compressed" if part in NEVER_PACKED else f"only zstd ({Codec.ZSTD}) is known"
         raise Damaged(f"it is compressed by codec {codec}, and {known}")
     key_name, at = _sized(encoded, FIXED, 1)
     topic, at = _sized(encoded, at, 1)

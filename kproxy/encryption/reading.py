@@ -6,10 +6,13 @@ away is asked for the same again after AWAY_S.
 
 import math
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.encryption.envelope import (
+    BYTES_FIELD,
+    FIELD,
     HEADER,
     KEY,
     MARKER,
@@ -20,6 +23,7 @@ from kproxy.encryption.envelope import (
     read_envelope,
     split,
 )
+from kproxy.encryption.fields import TEXT_MARKER, Place, name_of, sealed_in
 from kproxy.encryption.services.contract import KeyRefused, KeyService, KeyServiceAway, KeyServiceError
 
 if TYPE_CHECKING:
@@ -64,6 +68,23 @@ class OutputKeys:
     def decrypt_key(self, key: bytes) -> Decrypted | None:
         """Return what became of a record key; None for a plain one."""
         return self._decrypted(key, KEY, lambda reader: reader.read_key(key))
+
+    def decrypt_field(self, key: bytes | None, place: Place, text: str) -> Decrypted | None:
+        """Return what became of a text in a value, as JSON has it; None for a plain one. Bytes are base64 there."""
+        data = text.encode("utf-8", "surrogatepass")
+        if not data.startswith(TEXT_MARKER):
+            return None
+        try:
+            sealed = sealed_in(data) or b""
+            is_text = split(sealed) is None or sealed[5] & 15 != BYTES_FIELD
+        except Damaged as error:
+            return Decrypted(None, None, f"an encrypted field is damaged: {error}")
+        part, field = (FIELD, data) if is_text else (BYTES_FIELD, sealed)
+        path = name_of(place)
+        read = self._decrypted(sealed, part, lambda reader: reader.read_field(key, field, path, is_text))
+        if read is None or read.value is None or is_text:
+            return read
+        return read._replace(value=b64encode(read.value))
 
     def _decrypted(self, field: bytes, part: int, read: "Callable[[ValueReader], bytes]") -> Decrypted | None:
         if not field.startswith(MARKER) and not has_lost_marker(field, part):

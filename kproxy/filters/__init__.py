@@ -20,6 +20,7 @@
                             sessions were opened under the rules in use, and what they fetch
     fetched_records.py      records of Fetch and ShareFetch responses that a filter changes, some batches at a time
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
+    encrypted_fields.py     fields of values for encrypt
     encrypt.py              built in: encrypts values on their way to brokers, and decrypts them for those that fetch them
     mask.py                 built in: hides fields of records from those that fetch them
     validate.py             built in: refuses, marks or reports records that their schemas do not describe

@@ -386,6 +386,7 @@ class Filter:
     reads_values: bool = (
         False  # values of records have to be plain for it: it stands before a filter that encrypts them
     )
+    checks_schemas = False  # it has problems_with_schemas
     encrypts_records: bool = False
     later: Sequence["Filter"] = ()  # the filters behind it, which see requests after it; set with ``runtime``
     answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
@@ -435,6 +436,10 @@ class Filter:
 
         *has_schemas*: the configuration names sources of schemas.
         """
+        yield from ()
+
+    def problems_with_schemas(self, schemas: "Schemas") -> Iterator[str]:
+        """Yield why it cannot start with these schemas, which are at hand. ``kproxy check`` refuses it then."""
         yield from ()
 
     def warnings(self, before: Sequence["Filter"]) -> Iterator[str]:

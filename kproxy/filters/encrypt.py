@@ -1,4 +1,4 @@
-"""Encrypt: brokers get and keep encrypted values, by choice also record keys and headers; consumers of kproxy get plain ones.
+"""Encrypt: brokers get encrypted values or fields of them, by choice also record keys and headers; consumers get plain ones.
 
 The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
 topics by their ids). A partition whose topic no rule names is not looked into.
@@ -11,7 +11,7 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 import itertools
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from glob import escape
@@ -25,6 +25,7 @@ from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, K
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import KeyDestroyed, KeyServiceAway, KeyServiceError
+from kproxy.errors import UsageError
 from kproxy.filters.contract import (
     ConnectionFacts,
     Direction,
@@ -36,6 +37,7 @@ from kproxy.filters.contract import (
     Response,
     Verdict,
 )
+from kproxy.filters.encrypted_fields import REGISTRY_AWAY, RecordFields, field_paths, topics_at_hand
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import (
     PATIENCE_S,
@@ -49,12 +51,15 @@ from kproxy.filters.fetched_records import (
     withhold_unknown,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
+from kproxy.filters.mask import parse_path
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Record, read_batches
 from kproxy.protocol.records.editing import TooLarge
+from kproxy.schemas.fields import FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
+from kproxy.schemas.store import Schemas
 
 T = TypeVar("T")
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
@@ -72,6 +77,7 @@ AWAY = "the key service has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
     "key service away": ErrorCode.KAFKA_STORAGE_ERROR,
+    "registry away": ErrorCode.KAFKA_STORAGE_ERROR,
     "key refused": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 }
 
@@ -135,6 +141,23 @@ class EncryptRule(Options, frozen=True):
             "stay plain. Encrypted ones are decrypted whether they are named here or not."
         ),
     ] = ()
+    fields: Annotated[
+        tuple[str, ...],
+        text(
+            "Encrypts these fields of values in place of the values, by JSON path, as mask has them: $.card.number, "
+            "$.people[*].email. In values of Avro and Protobuf by their schemas, else in JSON; texts and bytes only. Items of "
+            "arrays and values of maps are not told apart in Avro and Protobuf. All else of the value stays plain. Encrypted "
+            "fields are decrypted only while the rule names them. Empty: the values are encrypted."
+        ),
+    ] = ()
+    other_values: Annotated[
+        Literal["fail", "pass"],
+        text(
+            "What becomes of produced values in which fields cannot be found: without a known schema and no JSON, or by a "
+            "schema of Avro or Protobuf that has no such field or does not describe the value. fail: their partition is "
+            "refused. pass: they are written as they are, plain, counted."
+        ),
+    ] = "fail"
     compress: Annotated[
         Literal["zstd"] | None,
         text(
@@ -166,6 +189,22 @@ class EncryptRule(Options, frozen=True):
         tuple[str, ...],
         text("Other topics, by name, whose encrypted records are copied to these without kproxy, as mirrors do."),
     ] = ()
+
+    def __post_init__(self) -> None:
+        problems = []
+        for number, path in enumerate(self.fields):
+            try:
+                parse_path(path)
+            except ValueError as error:
+                problems.append((f"fields[{number}]", str(error)))
+        if self.fields and self.compress is not None:
+            problems.append(("compress", "fields are not compressed: leave it out of a rule with fields"))
+        if problems:
+            raise OptionMistakes(problems)
+        try:
+            field_paths(self.fields)
+        except ValueError as error:
+            raise OptionMistakes([("fields", str(error))]) from None
 
     def names_header(self, name: str) -> bool:
         """Return whether the values of headers of this name are encrypted."""
@@ -257,6 +296,8 @@ class Job:
     rule: EncryptRule
     key: WritingKey | None = None
     record_keys: SealKey | None = None
+    fields: RecordFields | None = None
+    passed: list[str] = field(default_factory=list)  # why values were written as they are
     records: bytes = b""  # when they are encrypted
     refused: tuple[int, str] | None = None
 
@@ -268,6 +309,15 @@ class Encrypt(Filter):
     rule names. Headers that the rule names are encrypted in the same way, and record keys with AES-256-SIV if it has a data key
     for them; others stay plain. Clients choose the partition by the plain key. Null values (tombstones), null keys, control
     records, offsets, timestamps and producer ids stay as they are, so compaction, transactions and idempotent producers work on.
+
+    A rule with ``fields`` encrypts these in place of values: a text becomes base 64, bytes become the encrypted ones, and the
+    value stays one of its schema (``schemas`` in the configuration; JSON needs none). All else of the value stays plain, and can
+    tell much of what is hidden. Each field grows as a value does, a text by a third more. Fields of another type (numbers, enums,
+    fixed, dates, keys of maps) are refused: by kproxy check and at the start if the schema is in a file, else with
+    POLICY_VIOLATION. So are values in which the fields are not found, unless ``other_values`` says pass. A request or response
+    waits up to ``wait`` for a schema that a registry has to be asked for; then producers and consumers get the errors after which
+    they try again.
+
     Plain and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
     wrapped data key, by as much for each encrypted header, and by 12 bytes less for its encrypted key: message.max.bytes of the
     broker has to leave room for that.
@@ -310,6 +360,9 @@ class Encrypt(Filter):
         self._next_outage = 0.0  # when another one may be logged
         self._missing: dict[str, set[Envelope]] = {}  # by share group: the data keys that it waits for
         self._keys: DataKeys
+        self._schemas = Schemas()
+        self._fields: dict[str, RecordFields] = {}
+        self.checks_schemas = any(rule.fields for rule in options.rules)
 
     def warnings(self, before: Sequence[Filter]) -> Iterator[str]:
         """Yield which dead letters of encrypted topics are written in plain text; a pattern stands for the topics it names."""
@@ -325,6 +378,12 @@ class Encrypt(Filter):
                             f"values of {quoted(topic)} that validate refuses are written to {quoted(letters)} in plain text: "
                             "no rule of encrypt names it"
                         )
+                    rule = None if letters is None else self._rule_of(letters)
+                    if rule is not None and rule.fields and rule.other_values == "fail":
+                        yield (
+                            f"values of {quoted(topic)} that validate refuses are written to {quoted(letters or '')}, and the "
+                            "rule of encrypt for it names fields: values in which they are not found are refused there as well"
+                        )
 
     def growth(self, topic: str) -> Callable[[Record], int] | None:
         """Return what says by how many bytes a record grows: exactly, as soon as the data key of its topic is known."""
@@ -339,10 +398,21 @@ class Encrypt(Filter):
         of_key = 0 if rule.record_keys is None else len(rule.record_keys.envelope(topic).encoded()) + added_behind(KEY)
 
         def growth(record: Record) -> int:
-            encrypted = 1 + sum(rule.names_header(name) for name, _ in record.headers)
-            return encrypted * each + (0 if record.key is None else of_key)
+            of_headers = each * sum(rule.names_header(name) for name, _ in record.headers)
+            of_value = each
+            if rule.fields:  # at most, if each path leads to one field
+                of_value = (each * 4 // 3 + 4) * len(rule.fields) + len(record.value or b"") // 3
+            return of_value + of_headers + (0 if record.key is None else of_key)
 
         return growth
+
+    def problems_with_schemas(self, schemas: Schemas) -> Iterator[str]:
+        """Yield which fields cannot be encrypted, by the schemas at hand."""
+        for topic in topics_at_hand(schemas):
+            rule = self._rule_of(topic)
+            if rule is not None and rule.fields and rule.writes == "encrypted":
+                found = RecordFields(schemas, topic, rule.fields, rule.other_values == "pass").problems()
+                yield from (f"encrypt, topic {quoted(topic)}: {problem}" for problem in found)
 
     def _encrypts(self, topic: str) -> bool:
         rule = self._rule_of(topic)
@@ -352,6 +422,10 @@ class Encrypt(Filter):
         """Open the key service. Raises UsageError."""
         options = self.options
         limits = DataKeyLimits(options.data_key_records, options.data_key_age, options.while_away)
+        if self.checks_schemas:
+            self._schemas = self.runtime.schemas()
+            for problem in self.problems_with_schemas(self._schemas):
+                raise UsageError(problem)
         self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
 
     def on_stop(self) -> None:
@@ -371,6 +445,16 @@ class Encrypt(Filter):
             self._rules[topic] = next(rules, None)
         return self._rules[topic]
 
+    def fields_of(self, topic: str, rule: EncryptRule) -> RecordFields | None:
+        """Return what encrypts and decrypts the fields that a rule names; None if it names none."""
+        if not rule.fields:
+            return None
+        if topic not in self._fields:
+            if len(self._fields) > 10_000:
+                self._fields.clear()
+            self._fields[topic] = RecordFields(self._schemas, topic, rule.fields, rule.other_values == "pass")
+        return self._fields[topic]
+
     # Produce
 
     def on_request(self, request: Request) -> Verdict | Any:
@@ -381,7 +465,8 @@ class Encrypt(Filter):
         if not jobs:
             return Forward()
         self._note_outage()
-        if not self._have_keys(jobs) or take_long([job.partition.records for job in jobs]):
+        is_long = any(job.fields for job in jobs) or take_long([job.partition.records for job in jobs])
+        if not self._have_keys(jobs) or is_long:
             return self._encrypt_later(request, jobs)
         for job in jobs:
             _encrypt(job)
@@ -433,10 +518,19 @@ class Encrypt(Filter):
                 if job.key is None and job.refused is None:
                     job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, AWAY
 
-        await retried(self.runtime, self.runtime.monotonic() + self.options.wait, find_keys)
+        until = self.runtime.monotonic() + self.options.wait
+        await retried(self.runtime, until, find_keys)
         for job in jobs:
-            await self.runtime.in_thread(partial(_encrypt, job))
+            await retried(self.runtime, until, partial(self._encrypt_in_thread, job))
         return self._verdict(request, jobs)
+
+    async def _encrypt_in_thread(self, job: Job, is_late: bool) -> None:
+        try:
+            await self.runtime.in_thread(partial(_encrypt, job))
+        except SchemaNotYet:
+            if not is_late:
+                raise NotYet from None
+            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, REGISTRY_AWAY
 
     def _jobs(self, message: Any) -> Iterator[Job]:
         for topic in message.topic_data:
@@ -444,7 +538,8 @@ class Encrypt(Filter):
             rule = self.options.rules[0] if name is None else self._rule_of(name)
             if rule is None or (rule.writes == "plain" and name is not None):
                 continue
-            yield from (Job(topic, one, name, rule) for one in topic.partition_data if one.records)
+            fields = None if name is None else self.fields_of(name, rule)
+            yield from (Job(topic, one, name, rule, fields=fields) for one in topic.partition_data if one.records)
 
     def _have_keys(self, jobs: list[Job]) -> bool:
         """Find the data keys of partitions; return False while the key service is asked for some. All are asked for at once."""
@@ -473,12 +568,14 @@ class Encrypt(Filter):
     def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
         refused = []
         for job in jobs:
+            place = f"topic {job.name}, partition {job.partition.index}, client {request.client_id}"
             if job.refused is None:
                 job.partition.records = job.records
+                if job.passed:
+                    self._note("passed", "no field", f"{job.passed[0]}: {place}", job.name or "", len(job.passed))
             else:
                 error, why = job.refused
                 refused.append(RefusedPartition(job.topic, job.partition, error, why))
-                place = f"topic {job.name}, partition {job.partition.index}, client {request.client_id}"
                 self._note("refused", ErrorCode(error).name, f"{why}: {place}", job.name or "")
         return refuse_partitions(request, refused, self.name) if refused else Replace(request.message)
 
@@ -492,7 +589,7 @@ class Encrypt(Filter):
         readings = list(self._readings(response.message))
         if readings:
             self._note_outage()
-        if take_long([reading.partition.records for reading in readings]):
+        if any(reading.fields for reading in readings) or take_long([one.partition.records for one in readings]):
             return self._decrypt_later(response, readings, withheld)
         for number, reading in enumerate(readings):
             try:
@@ -515,6 +612,8 @@ class Encrypt(Filter):
         except KeyNotYet:
             self.note_missing(response, reading.missing)
             if is_late:
+                if reading.waits_for_schema:
+                    return reading.withhold(CannotDecrypt("registry away", REGISTRY_AWAY))
                 return reading.withhold(CannotDecrypt("key service away", AWAY))
             raise NotYet from None
 
@@ -540,6 +639,7 @@ class Encrypt(Filter):
             accepts_plain=rule.plain == "pass",
             record_keys=rule.record_keys is not None,
             headers=_named_headers(rule),
+            values=not rule.fields,
         )
 
     def _key_name(self, rule: EncryptRule, topic: str) -> str:
@@ -582,6 +682,8 @@ class Reading:
         self._rule = rule
         self._reader = filter_.reader(topic, rule)
         self.missing = self._reader.missing
+        self.fields = filter_.fields_of(topic, rule)
+        self.waits_for_schema = False
         self._reports: list[tuple[CannotDecrypt, str]] = []
         self._made: list[bytes | Withheld] = []  # of the first batches
 
@@ -607,14 +709,19 @@ class Reading:
             reports.append((error, "skipped" if policy == "skip" else "passed"))
 
         rule = self._rule
+        self.waits_for_schema = False
+        fields = None if self.fields is None else self.fields.decrypting(self._reader, self._wait_for_schema)
         try:
-            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report)
+            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report, fields)
         except TooLarge:
             return Withheld(TOO_LARGE)
         except CannotDecrypt as error:
             reports.append((error, "failed"))
             return Withheld(error.kind, FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
         return Withheld(UNREADABLE) if plain is None else plain
+
+    def _wait_for_schema(self) -> None:
+        self.waits_for_schema = True
 
     def withhold(self, error: CannotDecrypt) -> Changed:
         """Return what its client gets in place of its records."""
@@ -651,17 +758,23 @@ def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
 
 
 def _encrypt(job: Job) -> None:
-    """Encrypt the records of a partition."""
-    if job.key is None:
+    """Encrypt the records of a partition. Raises SchemaNotYet."""
+    if job.key is None or job.refused is not None:
         return
     batches = read_batches(job.partition.records)
-    packs, headers = job.rule.compress is not None, _named_headers(job.rule)
     encrypted = []
+    job.passed.clear()
     for batch in batches:
         try:
-            made = encrypt_batch(batch, job.key, packs=packs, record_keys=job.record_keys, headers=headers)
+            made = _encrypted(batch, job, job.key)
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
+            return
+        except SchemaAway as error:
+            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, str(error)
+            return
+        except (FieldRefused, NotDescribed) as error:
+            job.refused = ErrorCode.POLICY_VIOLATION, str(error)
             return
         if made is None:
             break
@@ -670,3 +783,15 @@ def _encrypt(job: Job) -> None:
         job.refused = ErrorCode.CORRUPT_MESSAGE, f"the records {UNREADABLE}"
         return
     job.records = b"".join(encrypted)
+
+
+def _encrypted(batch: Batch, job: Job, key: WritingKey) -> bytes | None:
+    """Return a batch with all encrypted that its rule names; None if it cannot be read."""
+    headers, has_fields = _named_headers(job.rule), job.fields is not None
+    if job.fields is not None:
+        made = job.fields.encrypted(batch, key, job.passed.append)
+        if made is None or (headers is None and job.record_keys is None):
+            return made
+        (batch,) = read_batches(made)
+    packs = job.rule.compress is not None
+    return encrypt_batch(batch, key, packs=packs, record_keys=job.record_keys, headers=headers, values=not has_fields)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kproxy.schemas.avro_values import NOTHING, AvroValues
 from kproxy.schemas.avro_walk import AvroWalk
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType, Place
 from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, Substitutes, any_of, require
 from kproxy.schemas.kinds import ANY, Counted, Kind, Map, decimal
 from kproxy.schemas.logical import logical_type, register, renamed
@@ -73,6 +74,16 @@ class AvroSchema(Compiled):
         """
         walk = AvroWalk(Plan(self._named, states, stars).of(self._schema))
         return lambda payload, indexes: walk.hidden(payload)
+
+    def editing(self, paths: FieldPaths) -> Edit:
+        for path, states in paths.each.items():
+            alone = FieldPlan(self._named, states)
+            alone.of(self._schema)
+            if not alone.leaves:
+                raise NotDescribed(f"the schema has no field {path}")
+        plan = FieldPlan(self._named, paths.states)
+        walk = AvroWalk(plan.of(self._schema))
+        return lambda payload, indexes, change: _edited(payload, walk.marked(payload), plan.leaves, change)
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
@@ -240,48 +251,58 @@ class Plan:
         self._states = states
         self._stars = stars
         self._steps: list[Step] = []
-        self._known: dict[tuple[str, int | None], int] = {}  # name of a type and state -> its node
+        self._known: dict[tuple[str, int | None, Place], int] = {}  # name of a type, state and place -> its node
 
     def of(self, schema: Any) -> list[Step]:
         """Return the nodes; the first is that of the schema."""
         self._add(schema, 0 if self._states else None)
         return self._steps
 
-    def _add(self, schema: Any, state: int | None) -> int:
+    def _add(self, schema: Any, state: int | None, place: Place = ()) -> int:
         """Add the node of a type at a place, and those below it; return its number."""
         if isinstance(schema, str) and schema in self._named:
             schema = self._named[schema]
         kind = "union" if isinstance(schema, list) else schema if isinstance(schema, str) else schema["type"]
         if not isinstance(kind, str) or (kind not in KINDS and kind != "error"):
-            return self._add(kind, state)
+            return self._add(kind, state, place)
         name = schema.get("name") if isinstance(schema, dict) and kind not in ("array", "map") else None
-        if name is not None and (name, state) in self._known:
-            return self._known[name, state]
+        if name is not None and (name, state, place) in self._known:
+            return self._known[name, state, place]
         number = len(self._steps)
         if name is not None:
-            self._known[name, state] = number
-        hidden = self._hidden(schema, 0) if state == LEAF else None
-        below = None if state == LEAF else state
+            self._known[name, state, place] = number
+        hidden, below = self._of_leaf(schema, kind, place) if state == LEAF else (None, state)
         size = int(schema["size"]) if kind == "fixed" else len(schema["symbols"]) if kind == "enum" else 0
         kind = "record" if kind == "error" else kind
         self._steps.append((KINDS.index(kind), size, (), hidden))
-        children = tuple(self._children(kind, schema, below))
+        children = tuple(self._children(kind, schema, below, place))
         self._steps[number] = (KINDS.index(kind), size, children, hidden)
         return number
 
-    def _children(self, kind: str, schema: Any, state: int | None) -> Iterator[int]:
-        known = None if state is None else self._states[state]
+    def _of_leaf(self, schema: Any, kind: str, place: Place) -> tuple[bytes | None, int | None]:
+        """Return the bytes that stand for the value at the end of a path, if it is hidden, and the state of what is in it."""
+        return self._hidden(schema, 0), None
+
+    def _within(self, place: Place, step: str | int, state: int | None) -> Place:
+        """Return the place of what is at a step; places that need not be told apart are ()."""
+        return ()
+
+    def _children(self, kind: str, schema: Any, state: int | None, place: Place) -> Iterator[int]:
+        known = None if state is None or state == LEAF else self._states[state]
         match kind:
             case "union":
-                yield from (self._add(one, state) for one in schema)
+                yield from (self._add(one, state, place) for one in schema)
             case "array":
-                yield self._add(schema["items"], known and any_of(known.indexes, known.every))
+                below = known and any_of(known.indexes, known.every)
+                yield self._add(schema["items"], below, self._within(place, EACH, below))
             case "map":
                 yield self._add("string", None)
-                yield self._add(schema["values"], known and any_of(known.names, known.every))
+                below = known and any_of(known.names, known.every)
+                yield self._add(schema["values"], below, self._within(place, EACH, below))
             case "record":
                 for one in schema["fields"]:
-                    yield self._add(one["type"], known and known.names.get(one["name"], known.every))
+                    below = known and known.names.get(one["name"], known.every)
+                    yield self._add(one["type"], below, self._within(place, one["name"], below))
 
     def _hidden(self, schema: Any, depth: int) -> bytes:
         """Return the bytes that stand for a hidden value."""
@@ -306,3 +327,84 @@ class Plan:
             case str() if kind in KINDS:
                 return SMALLEST.get(kind, b"\0")
         return self._hidden(kind, depth + 1)
+
+
+EACH = -1  # in a place: an item of an array, or a value of a map
+MOST_NODES = 100_000
+
+
+class FieldPlan(Plan):
+    """Marks the texts and bytes at the paths of an automaton; ``leaves``: their places, and whether they are texts, by node."""
+
+    def __init__(self, named: Mapping[str, Any], states: Sequence[Any]) -> None:
+        super().__init__(named, states)
+        self.leaves: dict[int, tuple[Place, bool]] = {}
+
+    def _of_leaf(self, schema: Any, kind: str, place: Place) -> tuple[bytes | None, int | None]:
+        if kind == "union":
+            return None, LEAF
+        if kind == "null":
+            return None, None
+        logical = logical_type(schema) if isinstance(schema, dict) else None
+        if logical is not None or kind not in ("string", "bytes"):
+            raise OtherType(_shown(place), logical or kind)
+        self.leaves[len(self._steps)] = place, kind == "string"
+        return b"", None
+
+    def _within(self, place: Place, step: str | int, state: int | None) -> Place:
+        if len(self._steps) > MOST_NODES:
+            raise SchemaError(f"paths with wildcards lead to more than {MOST_NODES:,} places of the schema")
+        return () if state is None else (*place, step)
+
+
+def _shown(place: Place) -> str:
+    return "$" + "".join("[*]" if step == EACH else f".{step}" for step in place)
+
+
+def _edited(
+    payload: bytes, marked: bytes | None, leaves: Mapping[int, tuple[Place, bool]], change: ChangeField
+) -> bytes:
+    """Return a payload with other texts and bytes in the places that AvroWalk.marked found. Raises PayloadError."""
+    if marked is None:
+        raise PayloadError("the payload does not fit the schema")
+    numbers = memoryview(marked).cast("q").tolist()
+    parts: list[bytes] = []
+    at = copied = 0
+    is_changed = False
+    while at < len(numbers):
+        node, start, end, size = numbers[at : at + 4]
+        trail = numbers[at + 4 : at + 4 + size]
+        at += 4 + size
+        if node < 0:
+            new = _long(abs(trail[0]))  # the block without its size, which may change
+        else:
+            template, is_text = leaves[node]
+            begin = start
+            while payload[begin] >= 0x80:
+                begin += 1
+            before = payload[begin + 1 : end]
+            after = change(_place(template, trail, payload), before, is_text)
+            if after is before:
+                continue
+            is_changed = True
+            new = _long(len(after)) + after
+        parts += (payload[copied:start], new)
+        copied = end
+    return b"".join((*parts, payload[copied:])) if is_changed else payload
+
+
+def _place(template: Place, trail: Sequence[int], payload: bytes) -> Place:
+    """Return a place with the indexes of items and the keys of maps that a walk came through."""
+    steps = (
+        number if at < 0 else payload[at : at + number].decode() for at, number in zip(*[iter(trail)] * 2, strict=True)
+    )
+    return tuple(next(steps) if step == EACH else step for step in template)
+
+
+def _long(number: int) -> bytes:
+    """Return a number that is not negative as Avro has it: a zigzag varint."""
+    left, made = number << 1, bytearray()
+    while left >= 0x80:
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*made, left))

@@ -21,6 +21,7 @@ cdef uint64_t HIGH = 0x8080808080808080
 
 cdef enum:
     MOST_DEPTH = 200  # of a value
+    EACH = -1
     FITS = 1
     BROKEN = 0
 
@@ -35,6 +36,7 @@ cdef struct Node:
 
 
 cdef struct Walk:
+    const uint8_t *start
     const uint8_t *at
     const uint8_t *limit
     const uint8_t *copied  # what is before this is in *out*, or left out
@@ -42,6 +44,8 @@ cdef struct Walk:
     Node *nodes
     int *children
     bint is_changed
+    Buffer *marked  # NULL: nothing is noted. For each marked value: its node, where it begins and ends, how much of *trail* follows
+    Buffer trail  # two numbers for each array and map around a value: EACH and its index, or where its key begins and the key's size
 
 
 cdef class AvroWalk(Editor):
@@ -98,9 +102,29 @@ cdef class AvroWalk(Editor):
         finally:
             free(out.data)
 
+    def marked(self, bytes payload not None) -> bytes | None:
+        """Return where the values are that would be hidden, as INT64s; None if the payload does not fit the schema.
+
+        For each value: the number of its node, where it begins and where it ends; then how many numbers follow, two for each array
+        and map around it: -1 and the index of its item, or where its key begins and the size of the key. The node -1 stands for the
+        count and the size of a block that has a size: its count is the only number that follows.
+        """
+        cdef Buffer marked
+        cdef Walk w
+        memset(&marked, 0, sizeof(Buffer))
+        self.begin(&w, <const uint8_t *>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        w.marked = &marked
+        try:
+            if walk(&w, 0, 0) != FITS or w.at != w.limit:
+                return None
+            return PyBytes_FromStringAndSize(<char *>marked.data, marked.size)
+        finally:
+            free(marked.data)
+            free(w.trail.data)
+
     cdef void begin(self, Walk *w, const uint8_t *data, size_t size) noexcept nogil:
         memset(w, 0, sizeof(Walk))
-        w.at = w.copied = data
+        w.start = w.at = w.copied = data
         w.limit = data + size
         w.nodes, w.children = self.nodes, self.children
 
@@ -118,6 +142,9 @@ cdef int walk(Walk *w, int number, int depth) except -1 nogil:
     cdef int status
     if depth > MOST_DEPTH:
         return BROKEN
+    if node.replacement != NULL and w.marked != NULL:
+        status = walk_value(w, node, depth)
+        return mark(w, number, start, w.trail.data, w.trail.size) if status == FITS else status
     if node.replacement == NULL or out == NULL:
         return walk_value(w, node, depth)
     w.out = NULL
@@ -163,8 +190,10 @@ cdef int walk_value(Walk *w, Node *node, int depth) except -1 nogil:
 cdef int walk_blocks(Walk *w, Node *node, int depth) except -1 nogil:
     """Walk the blocks of an array, or of a map, whose first child is its keys' node."""
     cdef int64_t count, size, _
+    cdef int64_t number = 0
     cdef int place
     cdef const uint8_t *start
+    cdef size_t trail = w.trail.size
     while True:
         start = w.at
         if not read_long(w, &count):
@@ -179,12 +208,46 @@ cdef int walk_blocks(Walk *w, Node *node, int depth) except -1 nogil:
                 put(w.out, w.copied, start - w.copied)
                 put_long(w.out, count)
                 w.copied = w.at
+            if w.marked != NULL:
+                mark(w, EACH, start, <const uint8_t *>&count, sizeof(int64_t))
         if count > w.limit - w.at:  # an item takes a byte at least
             return BROKEN
         for _ in range(count):
             for place in range(node.count):
+                if w.marked != NULL and place == node.count - 1:
+                    enter(w, start if node.kind == MAP else NULL, number)
+                start = w.at
                 if walk(w, w.children[node.first + place], depth + 1) != FITS:
                     return BROKEN
+            w.trail.size = trail
+            number += 1
+
+
+cdef int mark(Walk *w, int64_t node, const uint8_t *start, const uint8_t *behind, size_t size) except -1 nogil:
+    """Note a value that ends here; FITS."""
+    put_number(w.marked, node)
+    put_number(w.marked, start - w.start)
+    put_number(w.marked, w.at - w.start)
+    put_number(w.marked, <int64_t>(size // sizeof(int64_t)))
+    put(w.marked, behind, size)
+    return FITS
+
+
+cdef int enter(Walk *w, const uint8_t *key, int64_t number) except -1 nogil:
+    """Go to the value of a key that ends here, or to an item of an array."""
+    if key == NULL:
+        put_number(&w.trail, EACH)
+        return put_number(&w.trail, number)
+    while key[0] >= 0x80:
+        key += 1
+    key += 1
+    put_number(&w.trail, key - w.start)
+    return put_number(&w.trail, w.at - key)
+
+
+cdef inline int put_number(Buffer *out, int64_t number) except -1 nogil:
+    put(out, <const uint8_t *>&number, sizeof(int64_t))
+    return 0
 
 
 cdef inline int read_long(Walk *w, int64_t *out) noexcept nogil:

@@ -12,6 +12,10 @@ from typing import Any, Protocol
 from kproxy.errors import KproxyError, UsageError
 from kproxy.schemas.kinds import Kind
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kproxy.schemas.fields import Edit, FieldPaths
+
 EXTRA = "pip install 'kproxy-kafka[schemas]'"
 LEAF = -1  # in place of a state of an automaton of paths: the value is at the end of a path
 DESCRIPTOR_SET = "descriptor-set:"  # before a FileDescriptorSet of Protobuf in base64, as a file of it is held
@@ -93,6 +97,12 @@ class Compiled(Protocol):
         """Return a payload of the same schema with a substitute for each value; only null, true and false stay.
 
         Raises PayloadError.
+        """
+
+    def editing(self, paths: "FieldPaths") -> "Edit":
+        """Return what changes the texts and bytes at some paths of payloads. Raises FieldRefused, NotDescribed.
+
+        It returns the same object for a payload in which all stay, and raises PayloadError.
         """
 
     @property

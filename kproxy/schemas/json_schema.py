@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
+from kproxy.schemas.fields import Edit, FieldPaths, edited_json
 from kproxy.schemas.formats import Compiled, PayloadError, SchemaError, Substitutes, ValueMismatch, below, require
 
 BASE = "http://schema.invalid/"  # of schemas without an $id (RFC 2606: no such host)
@@ -58,6 +59,9 @@ class JsonSchema(Compiled):
         """
         document = self._substituted(self.read(payload), substitutes)
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def editing(self, paths: FieldPaths) -> Edit:
+        return lambda payload, indexes, change: edited_json(payload, paths.states, change)
 
     def _substituted(self, value: Any, to: Substitutes) -> Any:
         if isinstance(value, dict):

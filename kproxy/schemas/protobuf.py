@@ -16,6 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType, Place
 from kproxy.schemas.formats import (
     DESCRIPTOR_SET,
     LEAF,
@@ -151,6 +152,24 @@ class ProtobufSchema(Compiled):
 
         return hidden
 
+    def editing(self, paths: FieldPaths) -> Edit:
+        checked: dict[tuple[int, ...], None] = {}
+
+        def edit(payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
+            which = indexes or self._first
+            if which not in checked:
+                _check_fields(self._descriptor(which), paths)
+                checked[which] = None
+            message = self._parsed(payload, indexes)
+            try:
+                return message.SerializeToString() if _Fields(paths.states, change).edit(message) else payload
+            except UnicodeDecodeError as error:  # proto2 takes texts that are none
+                raise PayloadError("the payload has a text that is no UTF-8") from error
+
+        if len(self._tree) == 1:
+            _check_fields(self._descriptor(self._first), paths)
+        return edit
+
     def _descriptor(self, indexes: tuple[int, ...]) -> Any:
         nested, found = self._tree, None
         for index in indexes:
@@ -239,6 +258,101 @@ class _Hiding:
                 setattr(message, field.name, field.default_value)
             else:
                 getattr(message, field.name).SetInParent()
+
+
+class _Fields:
+    """Changes texts and bytes of a message."""
+
+    def __init__(self, states: Sequence[Any], change: ChangeField) -> None:
+        self._states = states
+        self._change = change
+        self._is_changed = False
+
+    def edit(self, message: Any) -> bool:
+        """Change the fields; return whether one differs now."""
+        self._message(message, self._states[0], ())
+        return self._is_changed
+
+    def _message(self, message: Any, state: Any, place: Place) -> None:
+        for field, value in message.ListFields():
+            below = None if field.is_extension else state.names.get(field.name, state.every)
+            here = (*place, field.name)
+            if below is None:
+                continue
+            if field.is_repeated:
+                self._items(value, _is_map(field), self._states[below], here)
+            elif below == LEAF:
+                after = self._changed(value, here)
+                if after is not value:
+                    setattr(message, field.name, after)
+            elif field.message_type is not None:
+                self._message(value, self._states[below], here)
+
+    def _items(self, held: Any, is_map: bool, known: Any, place: Place) -> None:
+        """Change the items of a repeated field, or the values of a map."""
+        below = any_of(known.names if is_map else known.indexes, known.every)
+        if below is None:
+            return
+        for at in list(held) if is_map else range(len(held)):
+            here, value = (*place, str(at) if is_map else at), held[at]
+            if below == LEAF:
+                after = self._changed(value, here)
+                if after is not value:
+                    held[at] = after
+            elif hasattr(value, "ListFields"):
+                self._message(value, self._states[below], here)
+
+    def _changed(self, value: str | bytes, place: Place) -> str | bytes:
+        """Return a text or bytes after the change; the same object if it stays."""
+        before = value.encode() if isinstance(value, str) else value
+        after = self._change(place, before, isinstance(value, str))
+        if after is before:
+            return value
+        self._is_changed = True
+        return after.decode() if isinstance(value, str) else after
+
+
+def _is_map(field: Any) -> bool:
+    return field.is_repeated and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _check_fields(descriptor: Any, paths: FieldPaths) -> None:
+    """Raise NotDescribed for a path that leads nowhere, FieldRefused for one that leads to another type."""
+    for path, states in paths.each.items():
+        if not _leaves(descriptor, states, 0, "$", Counted()):
+            raise NotDescribed(f"the schema has no field {path}")
+
+
+def _leaves(descriptor: Any, states: Sequence[Any], state: int, shown: str, counted: Counted) -> int:
+    found = 0
+    for field in descriptor.fields:
+        below = states[state].names.get(field.name, states[state].every)
+        if below is None:
+            continue
+        if not counted.may_go_on(0):
+            raise NotDescribed("paths with wildcards lead to too many places of the schema")
+        at, leaf = f"{shown}.{field.name}", field
+        if field.is_repeated:
+            is_map = _is_map(field)
+            if below == LEAF:
+                raise OtherType(at, "map" if is_map else "repeated")
+            leaf = field.message_type.fields_by_name["value"] if is_map else field
+            below = any_of(states[below].names if is_map else states[below].indexes, states[below].every)
+            at = f"{at}[*]"
+        kind = leaf.message_type
+        if below == LEAF or (below is not None and _is_well_known(kind)):
+            if leaf.type not in (leaf.TYPE_STRING, leaf.TYPE_BYTES):
+                raise OtherType(at, _type_name(leaf))
+            found += 1
+        elif below is not None and kind is not None:
+            found += _leaves(kind, states, below, at, counted)
+    return found
+
+
+def _type_name(field: Any) -> str:
+    named = field.message_type or field.enum_type
+    kinds = require("google.protobuf.descriptor_pb2").FieldDescriptorProto.Type
+    return str(kinds.Name(field.type).removeprefix("TYPE_").lower() if named is None else named.full_name)
 
 
 def _is_well_known(descriptor: Any) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
+from kproxy.encryption.fields import may_be_in
 from kproxy.encryption.reading import NO_SERVICE
 from kproxy.errors import KproxyError
 from kproxy.protocol.embedded.viewers import MOST_DEPTH, MOST_SHOWN, Content, JsonViewer, Viewers, without_secrets
@@ -23,6 +24,7 @@ def make_viewers(schemas: Schemas | None = None) -> Viewers:
     viewers, schemas = Viewers(), schemas or Schemas()
     viewers.add(SchemaViewer(schemas))
     viewers.decrypt, viewers.decrypt_key = schemas.keys.decrypt, schemas.keys.decrypt_key
+    viewers.decrypt_field, viewers.may_have_fields = schemas.keys.decrypt_field, may_be_in
     return viewers
 
 

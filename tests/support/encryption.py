@@ -1,5 +1,6 @@
 """A second implementation of the format of encrypted fields, from the text in kproxy.encryption, and a key service in memory."""
 
+import base64
 import hmac
 import os
 import struct
@@ -166,3 +167,23 @@ class GivenService:
 
     def __new__(cls, options: Any) -> Any:
         return cls.keys
+
+
+def decrypted_field(field: bytes, data_key: bytes, key: bytes | None, path: str, *, is_text: bool = True) -> bytes:
+    """The plain text or bytes. Raises InvalidTag."""
+    parts = parts_of(base64.b64decode(field, validate=True) if is_text else field)
+    assert (parts["part"], parts["codec"]) == (3 if is_text else 4, 0)
+    cipher = Cipher(AES(data_key), GCM(parts["nonce"], parts["tag"])).decryptor()
+    cipher.authenticate_additional_data(bound(parts["envelope"], key, path.encode()))
+    return cipher.update(parts["text"]) + cipher.finalize()
+
+
+def encrypted_field(
+    plain: bytes, data_key: DataKey, *, key: bytes | None, path: str, name: str, topic: str, is_text: bool = True
+) -> bytes:
+    """A field of a value, encrypted."""
+    envelope = envelope_of(data_key.wrapped, name, topic, 3 if is_text else 4)
+    cipher = Cipher(AES(data_key.plain), GCM(bytes(12))).encryptor()
+    cipher.authenticate_additional_data(bound(envelope, key, path.encode()))
+    sealed = envelope + bytes(12) + cipher.update(plain) + cipher.finalize() + cipher.tag
+    return base64.b64encode(sealed) if is_text else sealed

@@ -66,7 +66,7 @@ def record_columns(
     offsets = records["offset"] if field.topic == JOURNAL_TOPIC and field.direction != "produce" else None
     for part, data in (("key", keys), ("value", values)):
         views = _views(records[part])
-        columns += _described(data, views, headers, offsets, Content(field.topic, part), viewers)
+        columns += _described(data, views, headers, offsets, Content(field.topic, part), viewers, keys)
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -142,6 +142,7 @@ def _described(
     offsets: "pyarrow.Array | None",
     content: Content,
     viewers: "Viewers | None",
+    keys: "pyarrow.Array",
 ) -> "list[pyarrow.Array]":
     """Return the columns of keys or values by their schemas: JSON, id, subject, version, whether it fits, problem."""
     import pyarrow as pa  # noqa: PLC0415
@@ -159,7 +160,10 @@ def _described(
             continue
         named = [(_name(pair["key"]), pair["value"]) for pair in headers[row].as_py()] if len(headers.values) else ()
         offset = None if offsets is None else offsets[row].as_py()
-        view = viewers.view(data[row].as_py(), Content(content.topic, content.part, named, offset=offset))
+        value, key = data[row].as_py(), None
+        if content.part == "value" and value is not None and viewers.may_have_fields(value):
+            key = keys[row].as_py()
+        view = viewers.view(value, Content(content.topic, content.part, named, key, offset))
         shown[row] = _columns_of(view or {})
         size += len(shown[row][0] or "")
     return [pa.array(values, kind) for values, kind in zip(zip(*shown, strict=True), kinds, strict=True)]
@@ -189,7 +193,8 @@ def _columns_of(view: dict[str, Any]) -> Described:
     text = None if value is None else json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     number, version = schema.get("id"), schema.get("version")
     version = version if isinstance(version, int) and -(1 << 31) <= version < 1 << 31 else None
-    problem = schema.get("problem") or view.get("encrypted", {}).get("problem")
+    of_fields = next((one["problem"] for one in view.get("encryptedFields", ()) if "problem" in one), None)
+    problem = schema.get("problem") or view.get("encrypted", {}).get("problem") or of_fields
     named = (None if number is None else str(number), schema.get("subject"), problem)
     schema_id, subject, problem = (None if one is None else well_formed(one) for one in named)
     fits = schema.get("fits", True if "value" in schema else None)

@@ -70,6 +70,10 @@ class Decrypted(Protocol):
 Decrypt = Callable[[bytes | None, bytes, bytes | None], Decrypted | None]
 
 
+# Record key, place in the value, text -> None for a plain one
+DecryptField = Callable[[bytes | None, tuple[str | int, ...], str], Decrypted | None]
+
+
 class JsonViewer:
     """Shows a JSON object or array; values of keys named like a secret are withheld (connectors store passwords)."""
 
@@ -121,6 +125,8 @@ class Viewers:
         self.viewers: list[Viewer] = [JsonViewer(), TextViewer(), HexViewer()]
         self.decrypt: Decrypt = lambda key, value, header: None
         self.decrypt_key: Callable[[bytes], Decrypted | None] = lambda key: None  # None for a plain one
+        self.decrypt_field: DecryptField | None = None  # the plain text; of bytes, base64 of the plain bytes
+        self.may_have_fields: Callable[[bytes], bool] = lambda value: False
         self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
         self.unopened: Counter[str] = Counter()  # why keys, values and headers stayed encrypted
         self._counts: dict[str, int] = {}
@@ -133,7 +139,8 @@ class Viewers:
         """Return ``{name of the viewer: its result, "size": bytes}``; None for null. Never raises.
 
         An encrypted one also has ``encrypted``: the name of the ``key`` that it takes and, if it could not be decrypted, the
-        ``problem``; there is no result of a viewer then.
+        ``problem``; there is no result of a viewer then. One with encrypted fields has ``encryptedFields``: for each key and
+        problem of them a ``key``, the ``problem``, if there is one, and the number of ``fields``.
         """
         if data is None:
             return None
@@ -158,8 +165,42 @@ class Viewers:
         for viewer in self.viewers:
             result = self._ask(viewer, data, content)
             if result is not None:
-                return {viewer.name: result, "size": len(data)}
+                shown = {viewer.name: result, "size": len(data)}
+                is_value = content.part == "value" and not content.is_header
+                return self._with_plain_fields(shown, content) if is_value and self.may_have_fields(data) else shown
         return {"size": len(data)}
+
+    def _with_plain_fields(self, shown: dict[str, Any], content: Content) -> dict[str, Any]:
+        """Return a shown value with its encrypted fields decrypted, and what became of them."""
+        holder = next((shown[form] for form in ("schema",) if form in shown), shown)
+        form = next((form for form in ("value", "json") if form in holder), None)
+        if form is None or self.decrypt_field is None:
+            return shown
+        found: Counter[tuple[str | None, str | None]] = Counter()
+        plain = self._plain(holder[form], (), content, found)
+        about = [
+            {"key": key, "fields": count} | ({} if problem is None else {"problem": problem})
+            for (key, problem), count in found.items()
+        ]
+        holder = holder | {form: plain}
+        shown = shown | {"schema": holder} if "schema" in shown else holder
+        return shown | {"encryptedFields": about} if about else shown
+
+    def _plain(self, value: Any, place: tuple[str | int, ...], content: Content, found: Counter[Any]) -> Any:
+        if isinstance(value, dict):
+            return {name: self._plain(inner, (*place, name), content, found) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._plain(inner, (*place, at), content, found) for at, inner in enumerate(value)]
+        decrypted = None
+        if isinstance(value, str) and self.decrypt_field is not None:
+            decrypted = self.decrypt_field(content.key, place, value)
+        if decrypted is None:
+            return value
+        if decrypted.problem is None or len(found) < MOST_REASONS:
+            found[decrypted.key_name, decrypted.problem] += 1
+        if decrypted.problem is not None and (decrypted.problem in self.unopened or len(self.unopened) < MOST_REASONS):
+            self.unopened[decrypted.problem] += 1
+        return value if decrypted.value is None else decrypted.value.decode("utf-8", "surrogatepass")
 
     def _ask(self, viewer: Viewer, data: bytes, content: Content) -> object | None:
         if self._counts.get(viewer.name, 0) >= FAULTS_ALLOWED:

@@ -1,0 +1,107 @@
+"""Fields of values for the filter encrypt: encrypted in batches of Produce, decrypted in those of Fetch."""
+
+from base64 import b64encode
+from collections.abc import Callable
+
+from kproxy.encryption.batches import CannotDecrypt, ReadFields, ValueReader, encrypt_fields
+from kproxy.encryption.data_keys import KeyNotYet, WritingKey
+from kproxy.encryption.fields import Place, may_be_in, name_of
+from kproxy.filters.mask import parse_paths
+from kproxy.protocol.records import Batch, Record
+from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
+from kproxy.schemas.store import Collection, Schemas
+
+REGISTRY_AWAY = "the schema registry has not answered in time"
+
+
+def field_paths(fields: tuple[str, ...]) -> FieldPaths:
+    """Return the automata of the fields of a rule. Raises ValueError."""
+    return FieldPaths(parse_paths(fields), {path: parse_paths([path]) for path in fields})
+
+
+class RecordFields:
+    """The fields of the values of one topic.
+
+    Args:
+        schemas: the sources.
+        topic: its name.
+        fields: their paths.
+        passes: whether values whose fields cannot be found are written as they are.
+    """
+
+    def __init__(self, schemas: Schemas, topic: str, fields: tuple[str, ...], passes: bool) -> None:
+        self._schemas = schemas
+        self._topic = topic
+        self._editor = FieldEditor(schemas, topic, field_paths(fields))
+        self._passes = passes
+
+    def encrypted(self, batch: Batch, key: WritingKey, report: Callable[[str], None]) -> bytes | None:
+        """Return a batch with the fields of its values encrypted; None if it cannot be read.
+
+        *report*: called for each value that is written as it is, with the reason.
+
+        Raises TooLarge, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet.
+        """
+        seal = key.sealing_fields()
+
+        def edit(record: Record, value: bytes) -> bytes:
+            def change(place: Place, field: bytes, is_text: bool) -> bytes:
+                sealed = seal(record.key, name_of(place), field, is_text)
+                return b64encode(sealed) if is_text else sealed
+
+            try:
+                return self._editor.edited(value, record.headers, change, checks=True)
+            except NotDescribed as error:
+                if not self._passes:
+                    raise
+                report(str(error))
+                return value
+
+        return encrypt_fields(batch, edit)
+
+    def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> ReadFields:
+        """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
+
+        def read(record: Record, value: bytes) -> bytes:
+            def change(place: Place, field: bytes, is_text: bool) -> bytes:
+                return reader.read_field(record.key, field, name_of(place), is_text)
+
+            try:
+                return self._editor.edited(value, record.headers, change)
+            except SchemaNotYet:
+                waits()
+                raise KeyNotYet from None
+            except (FieldRefused, NotDescribed, SchemaAway) as error:
+                if reader.accepts_plain and not may_be_in(value):
+                    return value
+                raise CannotDecrypt(
+                    "registry away" if isinstance(error, SchemaAway) else "no schema", str(error)
+                ) from None
+
+        return read
+
+    def problems(self) -> list[str]:
+        """Return what forbids it by the schemas at hand that the topic has a schema of its own or a subject for."""
+        schemas = [self._schemas.chosen.get((self._topic, "value"))]
+        at_hand = (one for one in self._schemas.sources if isinstance(one, Collection))
+        schemas += [source.by_subject(f"{self._topic}-value") for source in at_hand]
+        found: dict[str, None] = {}
+        for schema in schemas:
+            try:
+                if schema is not None:
+                    self._editor.check(schema)
+            except FieldRefused as error:
+                found[str(error)] = None
+            except NotDescribed as error:
+                if not self._passes:
+                    found[str(error)] = None
+            except (SchemaAway, SchemaNotYet):
+                pass  # a registry has what it refers to
+        return list(found)
+
+
+def topics_at_hand(schemas: Schemas) -> list[str]:
+    """Return the topics for whose values there are schemas at hand."""
+    subjects = (name for one in schemas.sources if isinstance(one, Collection) for name in one.subjects)
+    named = [name.removesuffix("-value") for name in subjects if name.endswith("-value")]
+    return sorted({*named, *(topic for topic, part in schemas.chosen if part == "value")})
