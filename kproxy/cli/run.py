@@ -1,6 +1,7 @@
-"""``kproxy run``: check the options, then be the supervisor."""
+"""``kproxy run``: check the options, then become the supervisor."""
 
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -13,7 +14,7 @@ from msgspec.msgpack import Decoder, encode
 from kproxy.cli.options import bootstrap_option, complete_faults
 from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
-from kproxy.proxy.supervisor.start import main
+from kproxy.proxy.supervisor.processes import environment, supervisor_command
 
 
 @click.command()
@@ -38,7 +39,7 @@ from kproxy.proxy.supervisor.start import main
     help="Fail on purpose: 'api_name=Produce error=... times=2'; repeatable.",
 )
 @click.option("--reload-filters", is_flag=True, help="Load filters again when their files change: for development.")
-def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> int:
+def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> NoReturn:
     """Forward Kafka traffic, and analyze it.
 
     \b
@@ -75,7 +76,18 @@ def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> int:
     options = Options(analysis=not no_analysis, faults=list(faults), **others)
     _forget_current_directory()
     _check(options)
-    return main(options)
+    _become_supervisor(options)
+
+
+def _become_supervisor(options: Options) -> NoReturn:
+    """Go on as the supervisor's program, in this process: the modules of the command line are 3 MB of every process forked."""
+    words, _ = supervisor_command(options)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT}
+    )  # Ctrl-C waits until the supervisor's modules are imported
+    os.execve(sys.executable, words, environment())
 
 
 def _forget_current_directory() -> None:

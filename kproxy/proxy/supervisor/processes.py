@@ -1,7 +1,7 @@
 """How processes are started, and their ends.
 
-`kproxy run` becomes the supervisor. As a command of its own (kproxy.testing) the supervisor gets its options through a memfd, so
-that none of them can be seen in its command line.
+`kproxy run` becomes the supervisor, a program of its own: what only the command line needs is not in its memory. It gets its
+options through a memfd, so that none of them can be seen in its command line.
 
 Children are forked from the supervisor, which has imported what they need (start.py): they start at once, and share its memory.
 A page of memory is shared until one of the processes writes to it, so the garbage collector leaves alone what was there before.

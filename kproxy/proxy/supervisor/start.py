@@ -1,7 +1,9 @@
 """How a run starts: from options to the supervisor. What is imported before the first child is forked, all processes share."""
 
 import asyncio
+import gc
 import resource
+import signal
 import sys
 from importlib import import_module
 
@@ -14,7 +16,8 @@ from kproxy.proxy.supervisor.fleet import OURS, Modules
 from kproxy.proxy.supervisor.process import Supervisor
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
-USAGE = 2
+USAGE, INTERRUPTED = 2, 130
+COLLECT_AFTER = (50_000, 20, 20)  # nearly no objects are in cycles
 OTHER_FILES = 200  # file descriptors of a worker that are not for clients: listeners, memory, the channel
 
 
@@ -38,6 +41,7 @@ def _prepare(module: str) -> None:
 
 def main(options: Options, modules: Modules = OURS) -> int:
     """Run with *options* until asked to stop. Return the exit code."""
+    gc.set_threshold(*COLLECT_AFTER)
     set_process_title(supervisor_title(options), "kproxy")
     try:
         config = config_from_options(options, filters=False)
@@ -56,5 +60,14 @@ def main(options: Options, modules: Modules = OURS) -> int:
     return asyncio.run(run())
 
 
+def _main() -> int:
+    """Run with the options that this process inherited (processes.py)."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see kproxy.cli.run
+        return main(inherited_options(int(sys.argv[1])))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
 if __name__ == "__main__":
-    sys.exit(main(inherited_options(int(sys.argv[1]))))
+    sys.exit(_main())
