@@ -70,6 +70,7 @@ PLAIN = {
     FIELD: "a field is not encrypted",
     BYTES_FIELD: "a field is not encrypted",
 }
+NOUNS = {KEY: "the record key", FIELD: "a field", BYTES_FIELD: "a field"}
 AWAY = ("key service away", "registry away")  # kinds after which clients try again, whatever the policy says
 
 
@@ -277,16 +278,16 @@ class ValueReader:
     def _cipher(self, encoded: bytes, part: int) -> Cipher:
         """Return what decrypts the values with an envelope. Raises CannotDecrypt, Damaged, KeyNotYet."""
         envelope = read_envelope(encoded, part)
-        noun = "record key" if part == KEY else "value"
+        noun = NOUNS.get(part, "the value")
         if encoded in self._failed:
             raise CannotDecrypt(*self._failed[encoded])
         if len(self._ciphers) + len(self._failed) >= MOST_CIPHERS:
             raise Damaged(f"it takes one of more than {MOST_CIPHERS:,} data keys in one batch")
         if self._topics is not None and envelope.topic not in self._topics:
-            raise CannotDecrypt("another topic", f"the {noun} was written to the topic {envelope.topic!r}")
+            raise CannotDecrypt("another topic", f"{noun} was written to the topic {envelope.topic!r}")
         name = envelope.key_name
         if self._key_names is not None and not any(fnmatchcase(name, one) for one in self._key_names):
-            raise CannotDecrypt("key refused", f"the {noun} takes the key {name!r}, and its rule names no such key")
+            raise CannotDecrypt("key refused", f"{noun} takes the key {name!r}, and its rule names no such key")
         try:
             cipher = encoded, envelope, self._keys.for_reading(envelope).decrypt
         except KeyNotYet:
@@ -294,7 +295,7 @@ class ValueReader:
             raise
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
-            why = kind, f"the {noun} takes the key {name!r}: {error}"
+            why = kind, f"{noun} takes the key {name!r}: {error}"
             if isinstance(error, KeyServiceAway):
                 self._note_missing(envelope)
             else:

@@ -1,6 +1,7 @@
 """Encrypted values in what decode, sql, report and the page show: with the key, without it, and damaged."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from kproxy.protocol.records import Record, read_batches, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers
-from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_key
+from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_field, encrypted_key
 
 NO_SERVICE = "the value takes the key 'kek': no key service was named (--keys FILE)"
 
@@ -119,6 +120,29 @@ def test_record_keys_are_shown_to_those_who_have_the_key(service: GivenKeys) -> 
     assert [row["key"] for row in _rows(data, viewers(False))] == keys
     unnamed = encrypted_key(b"k", made, name="kek", topic="")
     assert OutputKeys(service).decrypt_key(unnamed) == (b"k", "kek", None)  # anybody may have written it
+
+
+def test_fields_are_shown_to_those_who_have_the_key(service: GivenKeys) -> None:
+    made = service.new_data_key("kek")
+    about: Any = {"key": b"k", "name": "kek", "topic": "orders"}
+    email = encrypted_field(b"e@x", made, path="$['people'][0]['e\\'mail']", **about).decode()
+    card = b64encode(encrypted_field(b"\xff", made, path="$['card']", is_text=False, **about)).decode()
+    value = json.dumps({"people": [{"e'mail": email}, {"e'mail": email}], "card": card, "total": 7}).encode()
+    data = write_batches([RecordBatch([Record(timestamp=0, key=b"k", value=value)])])
+    damaged = "an encrypted field, written with the key 'kek', or its record key was changed"
+    (shown,) = _shown(data, viewers(True))
+    plain = {"people": [{"e'mail": "e@x"}, {"e'mail": email}], "card": "/w==", "total": 7}
+    assert shown["json"] == plain
+    fields = [{"key": "kek", "fields": 2}, {"key": "kek", "fields": 1, "problem": damaged}]
+    assert shown["encryptedFields"] == fields
+    (without,) = _shown(data, viewers(False))
+    assert without["json"] == json.loads(value)
+    no_service = NO_SERVICE.replace("the value", "a field")
+    assert without["encryptedFields"] == [{"key": "kek", "fields": 3, "problem": no_service}]
+    pytest.importorskip("pyarrow")
+    for with_keys, document, problem in ((True, plain, damaged), (False, json.loads(value), no_service)):
+        (row,) = _rows(data, viewers(with_keys))
+        assert (row["value"], json.loads(row["value_json"]), row["value_problem"]) == (value, document, problem)
 
 
 def test_the_option_keys_names_a_file_of_settings(service: GivenKeys, tmp_path: Path) -> None:
