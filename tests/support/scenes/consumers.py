@@ -274,6 +274,17 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")
 
 
+@scene("unanswered_requests", requests=5, connections=1, closed_by_broker=1)
+def _(tables: Rows, bad: bool) -> None:
+    """The broker closes a connection before its answers; or they are missing between others, as where a capture lost packets."""
+    client = tables.client("orders", closed_by="broker")
+    why = "the broker closed the connection before the response"
+    for number in range(5):
+        client.ask(2 * number, ApiKey.PRODUCE)
+        lost = "its response is missing: the one to a later request came first"
+        client.ask(2 * number + 1, ApiKey.PRODUCE, unanswered=why if bad else lost)
+
+
 @scene(
     "falling_behind",
     client_id="slow",
@@ -291,6 +302,16 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.fetch(second, "logs", 10 * second, end=10 * second + 10, count=10)
         if second % 5 == 4:
             consumer.commit(second + 0.5, "jobs", "logs", (2 if bad else 10) * (second + 1))
+
+
+@scene("falling_behind", client_id="console-consumer", cause="consumer", lag=240)
+def _(tables: Rows, bad: bool) -> None:
+    """It commits two of ten records a second; or a tool reads some every five seconds, each time as a group of its own."""
+    consumer = tables.client("console-consumer")
+    for second in range(30):
+        consumer.fetch(second, "logs", 10 * second, end=10 * second + 10, count=10)
+        if second % 5 == 4:
+            consumer.commit(second + 0.5, "console" if bad else f"console-{second}", "logs", 2 * (second + 1))
 
 
 @scene("falling_behind", client_id="greedy", cause="quota")

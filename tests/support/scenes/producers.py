@@ -68,6 +68,16 @@ def _(tables: Rows, bad: bool) -> None:
             client.ask(number * 0.5, ApiKey.METADATA, topics=["gone"], described_topics=["gone"])
 
 
+@scene("unknown_topic_loop", client_id="search", topic="gone", errors=20, seconds=9)
+def _(tables: Rows, bad: bool) -> None:
+    """A deleted topic: a member subscribes to it on and on; or to a pattern, which it no longer fits."""
+    client = tables.client("search")
+    for at, topics in ((0, ["gone", "kept"]), (4, ["gone", "kept"] if bad else ["kept"])):
+        client.group(at, "join", "search", member_id="m-1", subscribed_topics=topics)
+    for number in range(20):
+        client.error(1 + number * 0.5, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone", topics=["gone"])
+
+
 @scene(
     "message_too_large",
     client_id="images",
