@@ -1,8 +1,9 @@
 """The question "encryption": which keys, since when, who writes plain, what a rotation left, over rows whose truth is chosen."""
 
+from base64 import b64encode
 from pathlib import Path
 
-from kproxy.encryption.envelope import HEADER, KEY, Envelope
+from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, Envelope
 from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
@@ -137,6 +138,31 @@ def test_headers_are_counted_by_their_name_where_one_of_the_name_is_encrypted(tm
         ("header secret", 2): (1, False, False, 0),
         ("header secret", None): (2, False, True, 1),
         ("header FF", 1): (1, True, False, 0),
+    }
+
+
+def test_a_value_with_an_encrypted_field_counts_as_encrypted(tmp_path: Path) -> None:
+    """Texts and bytes of each size, in JSON and between other bytes; a cut one; a value without any, afterwards."""
+    tables = Rows()
+    producer = tables.client("shop")
+
+    def field(version: int, plain: int, part: int = FIELD) -> bytes:
+        sealed = Envelope("kek", "orders", local(version), part=part).encoded() + bytes(12 + plain + 16)
+        return b64encode(sealed) if part == FIELD else sealed
+
+    values = [b'{"a":1,"b":"%b","c":"%b"}' % (field(1, size), field(2, 9)) for size in range(4)]
+    values += [b"\0\0\0\0\7\xff" + field(1, 0) + b"AAAA", b"\0\0\0\0\7\xff" + field(2, 0, BYTES_FIELD) + b"x"]
+    values += [b'{"a":"%b"}' % field(1, 9)[:-60], b'{"a":"plain"}', b"w0tQRQED"]
+    for at, data in enumerate(values):
+        producer.record(producer.produce(at, "orders"), "orders", b"key", value=data)
+    found = {
+        row["key_version"]: (row["part"], row["produced"], row["is_late"], row["damaged"])
+        for row in tables.answer(tmp_path, "encryption")
+    }
+    assert found == {
+        1: ("value", 5, False, 0),
+        2: ("value", 1, False, 0),
+        None: ("value", 3, True, 1),
     }
 
 

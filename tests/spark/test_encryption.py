@@ -19,7 +19,7 @@ from kproxy.spark.report import SparkTables
 from kproxy.spark.rows import Options
 from kproxy.spark.source import register
 from tests.support.built_captures import Conversation, pcap
-from tests.support.encryption import encrypted, encrypted_key
+from tests.support.encryption import encrypted, encrypted_field, encrypted_key
 from tests.support.frames import array, request, response, string
 from tests.support.tables import decode
 
@@ -39,6 +39,8 @@ WITHOUT_KEYS: Answer = {
     ("orders", "key", "kek", 1): (1, ["shop"], False, NO_SERVICE.format("kek").replace("value", "record key")),
     ("orders", "key", None, None): (5, ["mirror", "script", "shop"], True, None),
     ("orders", "header secret", "kek", 1): (6, ["mirror", "script", "shop"], False, None),
+    ("fields", "value", "kek", 1): (1, ["shop"], False, NO_SERVICE.format("kek").replace("the value", "a field")),
+    ("fields", "header secret", "kek", 1): (1, ["shop"], False, None),
 }
 WITH_KEYS: Answer = {
     ("orders", "value", "kek", 1): (
@@ -54,6 +56,7 @@ WITH_KEYS: Answer = {
         "the value takes the key 'gone': version 1 of the key gone has been destroyed",
     ),
     ("orders", "value", None, None): (4, ["script", "shop"], False, None),
+    ("fields", "value", "kek", 1): (1, ["shop"], False, None),
 }
 
 
@@ -79,13 +82,15 @@ def written(folder: Path) -> KeySettings:
     ]
     header = encrypted(b"inside", first, name="kek", header=b"secret", **about)
     conversation = Conversation().handshake()
-    for number, (client, value) in enumerate(values):
+    field = encrypted_field(b"x", first, key=b"k", path="$['note']", name="kek", topic="fields").decode()
+    placed = [*(("orders", *one) for one in values), ("fields", "shop", f'{{"note":"{field}"}}'.encode())]
+    for number, (topic, client, value) in enumerate(placed):
         key = encrypted_key(b"k", first, name="kek", topic="orders") if value is opens else b"k"
         data = write_batches([RecordBatch([Record(key=key, value=value, headers=[("secret", header)])])])
         partition = pack(">ii", 0, len(data)) + data
-        body = string(None) + pack(">hi", -1, 30_000) + array(string("orders") + array(partition))
+        body = string(None) + pack(">hi", -1, 30_000) + array(string(topic) + array(partition))
         conversation.send(0, request(0, 7, number, body, client_id=client))
-        answer = array(string("orders") + array(pack(">ihqqq", 0, 0, number, -1, 0))) + pack(">i", 0)
+        answer = array(string(topic) + array(pack(">ihqqq", 0, 0, number, -1, 0))) + pack(">i", 0)
         conversation.send(1, response(number, answer))
     (folder / "shop.pcap").write_bytes(pcap(conversation.finish().packets))
     return KeySettings(use="file", with_=settings)
@@ -126,6 +131,6 @@ def test_spark_says_what_duckdb_says(spark: "SparkSession", tmp_path: Path, with
     read = spark.read.format("kproxy").options(**given).load(str(capture)).orderBy("exchange").collect()
     inside = {bytes(row["headers"][0]["value"]) for row in read}
     assert (inside == {b"inside"}) == with_keys == ({bytes(row["key"]) for row in read} == {b"k"})
-    assert [row["value_json"] for row in read if row["value_json"]] == (
-        ['{"total": 1}', '{"total": 2}'] if with_keys else []
-    )
+    *documents, with_field = [row["value_json"] for row in read if row["value_json"]]
+    assert documents == (['{"total": 1}', '{"total": 2}'] if with_keys else [])
+    assert (with_field == '{"note": "x"}') == with_keys

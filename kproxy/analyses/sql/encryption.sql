@@ -8,6 +8,7 @@ meaning: >-
   read it. Only topics with an encrypted value, record key or header are listed.
   The version is known of key sets and of Vault. It needs the contents of records (--records, or --only encryption), and a capture between kproxy and the brokers: clients of kproxy send
   and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
+  A value with an encrypted field counts as encrypted by the key of its first one, with and without --keys; one without any counts as plain.
 columns:
   topic: ""
   part: value or key of records, or "header " and the name of a header
@@ -31,12 +32,24 @@ parameters: {}
 sampled: Other keys, writers and readers may be among the exchanges that are missing.
 verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values, record keys or headers written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
 order: 47
-only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE starts_with(hex(value), 'C34B504501') OR starts_with(hex(records.key), 'C34B504501') OR starts_with(hex(header.value), 'C34B504501')
+only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE starts_with(hex(value), 'C34B504501') OR contains(hex(value), '7730745152514544') OR contains(hex(value), 'C34B50450104') OR starts_with(hex(records.key), 'C34B504501') OR starts_with(hex(header.value), 'C34B504501')
 */
-WITH parts AS (
-    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'value' AS part, hex(value) AS h, value_problem AS problem
+WITH hexed AS ( -- where the first encrypted field of a value may begin: a text in base 64, bytes
+    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, hex(value) AS h, value_problem AS problem,
+        strpos(hex(value), '7730745152514544') AS text_at, strpos(hex(value), 'C34B50450104') AS bytes_at
     FROM records
     WHERE value IS NOT NULL
+), measured AS ( -- the size of the envelope is in the first twelve characters
+    SELECT *, CASE WHEN text_at > 0 AND NOT starts_with(h, 'C34B5045')
+        THEN TRY_CAST('0x' || substring(hex(try(from_base64(decode(unhex(substring(h, text_at, 24)))))), 13, 4) AS INTEGER) END AS envelope_bytes
+    FROM hexed
+), fields AS ( -- as much of the text as has no padding; what is left is at most two bytes of the tag
+    SELECT *, hex(try(from_base64(decode(unhex(substring(h, text_at, 8 * CAST(floor((envelope_bytes + 28) / 3) AS INTEGER))))))) || '0000' AS text_field
+    FROM measured
+), parts AS (
+    SELECT connection_id, exchange, topic, direction, 'value' AS part, CASE WHEN envelope_bytes IS NOT NULL THEN coalesce(text_field, 'C34B5045')
+        WHEN bytes_at > 1 AND NOT starts_with(h, 'C34B5045') THEN substring(h, bytes_at) ELSE h END AS h, problem
+    FROM fields
     UNION ALL
     SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'key' AS part, hex(key) AS h, key_problem AS problem
     FROM records
@@ -52,7 +65,7 @@ WITH parts AS (
     WHERE coalesce(e.replica_id, -1) < 0
 ), named AS ( -- the envelope, in hex: version, part, size, key name, topic, wrapped data key (kproxy.encryption)
     SELECT *, CASE WHEN is_marked AND length(h) >= 56
-            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140')) OR (part = 'key' AND substring(h, 9, 4) = '0101')
+            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140', '0103', '0104')) OR (part = 'key' AND substring(h, 9, 4) = '0101')
                 OR (starts_with(part, 'header ') AND substring(h, 9, 4) = '0102'))
         THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
     FROM marked
