@@ -15,6 +15,7 @@
     incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py, harm.py: more of them
     unusual.py      more healthy workloads, of what the others do not have
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
+    operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests

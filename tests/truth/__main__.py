@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from tests.truth import everyday, harm, healthy, incidents, notices, production, rare, unusual
+from tests.truth import everyday, harm, healthy, incidents, notices, operations, production, rare, unusual
 from tests.truth.lab import WORKLOADS
 from tests.truth.lab import make as make_one
 from tests.truth.score import score
 
-MODULES = everyday, harm, healthy, incidents, notices, production, rare, unusual  # they fill WORKLOADS
+MODULES = everyday, harm, healthy, incidents, notices, operations, production, rare, unusual  # they fill WORKLOADS
 STORED = Path(__file__).resolve().parents[2] / "captures" / "truth"
 
 

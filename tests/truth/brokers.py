@@ -191,6 +191,10 @@ class Cluster:
         """The lab's own way in, to a broker that runs."""
         return next(broker.where("OPEN") for broker in self.brokers.values() if broker.running)
 
+    def _controller(self) -> str:
+        """The lab's way in to the broker that creates topics where there is no KRaft."""
+        return self.brokers[metadata(self.open).controller].where("OPEN")
+
     def topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Create a topic, leaders in turn from the first broker, and wait for its leaders."""
         if self.release < "2":
@@ -201,7 +205,7 @@ class Cluster:
             return
         nodes = sorted(self.brokers)
         placed = [[nodes[(i + j) % len(nodes)] for j in range(replicas)] for i in range(partitions)]
-        create_topic(self.open, name, placed, configs)
+        create_topic(self.open if self.kraft else self._controller(), name, placed, configs)
 
         def led() -> bool:
             for broker in self.brokers.values():

@@ -136,9 +136,22 @@ WITH generations AS (
   JOIN group_spells s ON s.group_key = g.group_key AND s.first_generation <= g.previous_generation
     AND s.last_generation >= g.previous_generation AND s.first_micros < g.formed_micros
   GROUP BY g.group_key, g.generation
+), never_had AS (
+  -- generations with partitions that no member had at any time before, also not until a rebalance had ended
+  SELECT DISTINCT o.group_key, o.generation
+  FROM group_owners o
+  JOIN generations g ON g.group_key = o.group_key AND g.generation = o.generation
+  WHERE o.previous_identity IS NULL AND o.place > 1 AND NOT EXISTS (
+    SELECT 1 FROM keyed_group_events e
+    WHERE e.group_key = o.group_key AND list_contains(e.assignment, o.partition) AND epoch_us(e.seen_at) < g.began_micros)
 ), untold_alone AS (
   -- generations for which no change of a member was seen
   SELECT g.group_key, g.generation, g.group_type, g.place, CASE
+      -- a new member of another group than a classic one gets its partitions when the others have given them up
+      WHEN g.group_type = 'consumer' AND EXISTS (
+        SELECT 1 FROM generations b JOIN group_changes c ON c.group_key = b.group_key AND c.generation = b.generation
+        WHERE b.group_key = g.group_key AND b.place = g.place - 1 AND c.how = 'joined')
+        AND NOT EXISTS (SELECT 1 FROM never_had v WHERE v.group_key = g.group_key AND v.generation = g.generation) THEN 'follow-up'
       WHEN coalesce(a.added, 0) = 0 OR coalesce(k.known, 0) = 0 THEN 'unknown'
       WHEN k.had_some = 0 THEN 'follow-up'
       ELSE 'metadata change' END AS how

@@ -12,8 +12,9 @@ WITH generations AS (
   -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there
   SELECT s.*, CASE WHEN NOT EXISTS (
       SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
-        AND epoch_us(coalesce(l.request_at, l.seen_at)) >= s.first_micros) THEN s.last_micros + 5500000 END AS there_until_micros
-  FROM group_spells s
+        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
+      ) THEN s.last_micros + 5500000 END AS there_until_micros
+  FROM (SELECT *, lead(first_micros) OVER (PARTITION BY group_key, member_id ORDER BY first_micros) AS next_micros FROM group_spells) s
 ), members_before AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
   FROM generations g JOIN stays s ON s.group_key = g.group_key

@@ -106,6 +106,54 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number + 0.1, ApiKey.METADATA, unanswered="closed")
 
 
+@scene("reconnect_loop", client_id="old", connections=3, cause="version that the broker refuses", api="Produce v1")
+def _(tables: Rows, bad: bool) -> None:
+    offered = ["0:0-13" if bad else "0:0-11"]  # brokers since 4.0, and before
+    tables.client("app").ask(0, ApiKey.API_VERSIONS, offered_versions=offered)
+    for number in range(3):
+        old = tables.client("old", closed_by="broker")
+        old.ask(number, ApiKey.PRODUCE, api_version=1, unanswered="closed")
+
+
+@scene(
+    "reconnect_loop", client_id="camera", connections=3, cause="request larger than the broker takes", api="Produce v9"
+)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("thumbs").produce(0, "images")
+    for number in range(3):  # the healthy one sends what others send, too
+        camera = tables.client("camera", closed_by="broker")
+        camera.ask(number, ApiKey.API_VERSIONS)
+        camera.ask(number + 0.1, ApiKey.PRODUCE, request_size=300_000 if bad else 100, unanswered="closed")
+
+
+@scene("reconnect_loop", client_id="late", connections=12, cause="ended before any answer", closed_by_broker=12)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app").produce(0, "jobs")
+    for number in range(12 if bad else 6):
+        late = tables.client("late", closed_by="broker")
+        late.ask(number, ApiKey.API_VERSIONS, unanswered="closed")
+
+
+@scene("unreachable_brokers", client_id="app", lookups=10, lookups_in_busiest_half_minute=10, coordinators=5, seconds=9)
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app")
+    for second in range(10):
+        if second % 2:
+            client.ask(second, ApiKey.FIND_COORDINATOR, group_id="jobs")
+        else:
+            client.ask(second, ApiKey.METADATA, topics=["jobs"], described_topics=["jobs"])
+    if not bad:  # at a broker whose answers were not captured
+        tables.client("app", broker_address="10.0.0.8").ask(9, ApiKey.PRODUCE, unanswered="the capture ended")
+
+
+@scene("unreachable_brokers", client_id="app", lookups=8, coordinators=0, topic="jobs")
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app")
+    for second in range(8):  # of a monitor, which asks for all topics, and every two minutes for some
+        client.ask(second * (2 if bad else 120), ApiKey.METADATA, topics=["jobs"], described_topics=["jobs"])
+        client.ask(second, ApiKey.METADATA, described_topics=["jobs"])
+
+
 @scene(
     "broker_away", rows=2, client_id="shop-2", how="closed its connections", went_at=moment(10), needed_ms=8002,
     severity="warning", stopped="none", back_at=None, brokers_in_turn=1,

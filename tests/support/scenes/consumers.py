@@ -2,7 +2,7 @@
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows
+from tests.support.scenes.rows import Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -117,6 +117,22 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.error(-1, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource="logs")
     consumer.fetch(0, "logs", 5000, error_code=1)
     consumer.fetch(1, "logs", 0, end=10, count=10)
+
+
+@scene(
+    "offset_reset", from_offset=42, to_offset=282, records=240, direction="skipped", cause="committed offset expired"
+)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy group had no offset before either."""
+    consumer = tables.client("slow")
+    if bad:
+        consumer.commit(0, "nightly", "logs", 42)
+    exchange = consumer.ask(90, ApiKey.OFFSET_FETCH, group_id="nightly")
+    tables.add(
+        "offsets", connection_id=consumer.id, exchange=exchange, seen_at=moment(90.002), client_id="slow", kind="committed",
+        topic="logs", partition=0, partition_offset=-1, error_code=0, group_id="nightly",
+    )  # fmt: skip
+    consumer.fetch(91, "logs", 282, end=300, count=18)
 
 
 @scene(

@@ -79,8 +79,8 @@ def producer_with_other_clocks(rows: Rows) -> None:
         producer.produce(n + 0.2, "stamped-by-nobody", timestamp_type="CreateTime", max_timestamp=None)
     producer.produce(20, "replayed", max_timestamp=moment(20))
     for n in range(6):
-        producer.produce(21 + n, "replayed", max_timestamp=moment(n - 7_200), error_code=32)
-    producer.produce(30, "large", size=1_048_000, error_code=56)
+        producer.produce(21 + n, "replayed", max_timestamp=moment(n - 7_200), error_code=7)
+    producer.produce(30, "large", size=1_048_000, error_code=7)
     producer.produce(31, "large", size=1_048_000, count=1_000)
     for n in range(30):
         producer.produce(40 + n, "refused", codec="lz4", error_code=7)
@@ -90,7 +90,7 @@ def idempotent_producer(rows: Rows) -> None:
     """An idempotent producer without transactions, and transactions that ended, failed, or are the broker's."""
     producer = rows.client("idempotent")
     producer.produce(0, "facts", producer_id=5, producer_epoch=0)
-    producer.produce(1, "facts", producer_id=6, producer_epoch=0, is_transactional=True, error_code=48)
+    producer.produce(1, "facts", producer_id=6, producer_epoch=0, is_transactional=True, error_code=7)
     producer.produce(2, "facts", producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
     producer.produce(3, "facts", producer_id=8, producer_epoch=0, is_transactional=True)
     producer.ask(4, ApiKey.END_TXN, producer_id=8, committed=True)
@@ -112,9 +112,9 @@ OTHER_ERRORS = (  # API, error code, kind of resource: past the thresholds, but 
     (ApiKey.PRODUCE, 33, "none"),
     (ApiKey.SASL_AUTHENTICATE, 87, "none"),
     (ApiKey.METADATA, 3, "none"),
-    (ApiKey.METADATA, 5, "topic"),
+    (ApiKey.METADATA, 9, "topic"),
     (ApiKey.HEARTBEAT, 27, "group"),
-    (ApiKey.END_TXN, 48, "transactional_id"),
+    (ApiKey.END_TXN, 51, "transactional_id"),
 )
 
 

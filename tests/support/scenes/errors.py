@@ -19,7 +19,18 @@ LOOKED_FOR: dict[str, tuple[ApiKey, str, tuple[int, ...]]] = {  # finding -> API
     ),
     "message_too_large": (ApiKey.PRODUCE, "topic", (E.MESSAGE_TOO_LARGE, E.RECORD_LIST_TOO_LARGE)),
     "not_enough_replicas": (ApiKey.PRODUCE, "topic", (E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND)),
-    "producer_fenced": (ApiKey.END_TXN, "none", (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)),
+    "producer_fenced": (ApiKey.END_TXN, "none", (E.INVALID_PRODUCER_EPOCH, E.INVALID_TXN_STATE, E.PRODUCER_FENCED)),
+    "refused_requests": (
+        ApiKey.JOIN_GROUP,
+        "group",
+        (
+            E.UNKNOWN_SERVER_ERROR,
+            E.INVALID_GROUP_ID,
+            E.INVALID_SESSION_TIMEOUT,
+            E.GROUP_MAX_SIZE_REACHED,
+            E.INVALID_REQUEST,
+        ),
+    ),
     "sequence_errors": (
         ApiKey.PRODUCE,
         "topic",
@@ -59,3 +70,36 @@ def _add(finding: str, api: ApiKey, kind: str, code: int) -> None:
 for _finding, (_api, _kind, _codes) in LOOKED_FOR.items():
     for _code in _codes:
         _add(_finding, _api, _kind, _code)
+
+
+@scene(
+    "refused_requests", client_id="import", api_name="Produce", resource="prices", error_name="INVALID_RECORD", errors=2, lost=2,
+    severity="critical", change="the records: in a compacted topic each needs a key",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("import")
+    for second in (0, 1):
+        producer.produce(second, "prices", error_code=E.INVALID_RECORD if bad else E.REQUEST_TIMED_OUT)
+    producer.produce(9, "prices", 1)
+
+
+@scene("refused_requests", client_id="reports", api_name="OffsetCommit", resource="orders", errors=1, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("reports")  # its next commit is taken
+    code = E.OFFSET_METADATA_TOO_LARGE if bad else E.REBALANCE_IN_PROGRESS
+    client.error(0, ApiKey.OFFSET_COMMIT, code, "orders", 0, group_id="daily", topics=["orders"])
+    client.commit(1, "daily", "orders", 5)
+
+
+@scene("refused_requests", api_name="Metadata", resource="orders/new", error_name="INVALID_TOPIC_EXCEPTION", errors=3)
+def _(tables: Rows, bad: bool) -> None:
+    for second in range(3 if bad else 2):  # a tool that somebody uses asks once or twice
+        tables.client("lost").error(second, ApiKey.METADATA, E.INVALID_TOPIC_EXCEPTION, "orders/new")
+
+
+@scene("no_leader", client_id="shop", topic="orders", partition=1, errors=9, seconds=8, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    shop = tables.client("shop")
+    for second in range(9):  # the healthy topic has just been created: no partition of it is known
+        shop.error(second, ApiKey.METADATA, E.LEADER_NOT_AVAILABLE, "orders", 1 if bad else None)
+    shop.produce(10, "orders", 1)

@@ -211,6 +211,13 @@ def _(tables: Rows, bad: bool) -> None:
     new.group(1, "join", "jobs", member_id="", protocols=["cooperative-sticky"], error_code=code)
 
 
+@scene("assignor_mismatch", offered="magic", in_use=None, error_name="UNSUPPORTED_ASSIGNOR", severity="critical")
+def _(tables: Rows, bad: bool) -> None:
+    heartbeat = {"api": ApiKey.CONSUMER_GROUP_HEARTBEAT, "group_type": "consumer", "member_id": "m-1"}
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR if bad else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    tables.client("new").group(1, "join", "jobs", protocol="magic", error_code=code, **heartbeat)
+
+
 @scene("assignor_mismatch", client_id="new", group_id="tasks", errors=1, got_in=1, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     new = tables.client("new")

@@ -269,6 +269,25 @@ def _(tables: Rows, bad: bool) -> None:
     producer.error(0, ApiKey.ADD_PARTITIONS_TO_TXN, code, "facts", 0, transactional_id="etl-1", api_version=version)
 
 
+@scene("producer_fenced", client_id="etl", cause="another producer", error_name="PRODUCER_FENCED")
+def _(tables: Rows, bad: bool) -> None:
+    first, second = tables.client("etl"), tables.client("etl", "10.0.0.6")
+    first.ask(0, ApiKey.INIT_PRODUCER_ID, transactional_id="etl-1", timeout_ms=60_000)
+    second.ask(5, ApiKey.INIT_PRODUCER_ID, transactional_id="etl-1" if bad else "etl-2", timeout_ms=60_000)
+    code = ErrorCode.PRODUCER_FENCED if bad else ErrorCode.CONCURRENT_TRANSACTIONS
+    first.error(6, ApiKey.END_TXN, code, kind="none", transactional_id="etl-1")
+
+
+@scene("producer_fenced", client_id="etl", cause="a transaction that timed out", error_name="INVALID_TXN_STATE")
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("etl")
+    producer.ask(0, ApiKey.INIT_PRODUCER_ID, transactional_id="etl-1", timeout_ms=4000)
+    producer.produce(1, "facts")
+    tables.tables["exchanges"][-1]["transactional_id"] = "etl-1"
+    code = ErrorCode.INVALID_TXN_STATE if bad else ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.error(6, ApiKey.END_TXN, code, kind="none", transactional_id="etl-1")
+
+
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

@@ -45,6 +45,15 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number + 0.1, ApiKey.SASL_HANDSHAKE)
 
 
+@scene("plaintext_credentials", client_id="app", sasl_mechanism="PLAIN", connections=1)
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app", sasl_mechanism="PLAIN")
+    if bad:
+        client.ask(0, ApiKey.SASL_AUTHENTICATE)
+    else:  # the listener does not offer PLAIN: no password is sent
+        client.error(0, ApiKey.SASL_HANDSHAKE, ErrorCode.UNSUPPORTED_SASL_MECHANISM, kind="none")
+
+
 @scene("plaintext_credentials", sasl_mechanism="OAUTHBEARER")
 def _(tables: Rows, bad: bool) -> None:
     mechanism = "OAUTHBEARER" if bad else "SCRAM-SHA-256"  # SCRAM never sends the password

@@ -1,12 +1,13 @@
 /*
 id: assignor_mismatch
-title: Members that a group refuses because they have no assignor in common
+title: Members that a group refuses because of their assignor
 severity: critical
 meaning: >
   INCONSISTENT_GROUP_PROTOCOL: the member offers no assignor that all others of its group offer too (or another protocol type). It cannot
-  join; a rolling change from an eager to the cooperative assignor in one step looks like this.
+  join; a rolling change from an eager to the cooperative assignor in one step looks like this. UNSUPPORTED_ASSIGNOR: the broker has no
+  assignor of the name that a member asks for (group.remote.assignor).
 basis:
-  rests_on: INCONSISTENT_GROUP_PROTOCOL in answers to JoinGroup
+  rests_on: INCONSISTENT_GROUP_PROTOCOL or UNSUPPORTED_ASSIGNOR in answers to members that want to join
   certainty: said
   wrong_if: the member joined the group on a connection that was not captured
 columns:
@@ -14,19 +15,21 @@ columns:
   group_id: ""
   offered: assignors that the member offers
   in_use: assignors that the group has used
+  error_name: ""
   errors: times that it was refused
   got_in: 1 if it joined later
-action: Give all members of the group at least one assignor in common; change assignors in two rolling restarts, both listed in the first.
+action: Give all members of the group at least one assignor in common, and one that the broker has (uniform, range); change assignors in two rolling restarts, both listed in the first.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client are not listed."}
-verdict: "{rows:client/clients} refused by a group for want of a common assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}, which uses {in_use}; {errors:time/times}. Give all members one assignor in common."
+verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Give all members one assignor in common, which the broker has if it assigns."
 order: 21
-only_if: FROM group_events WHERE error_code = 23
+only_if: FROM group_events WHERE error_code IN (23, 112)
 frame:
   group_by: [client_id, client_address, cluster, group_key, group_id]
   values:
-    offered: max(array_to_string(protocols, ', '))
+    offered: max(coalesce(nullif(array_to_string(protocols, ', '), ''), protocol))
+    error_name: max(error_name)
     in_use: max(in_use)
     errors: count(*)
     got_in: CAST(max(got_in) AS BIGINT)
@@ -47,4 +50,4 @@ SELECT e.*, u.in_use,
             AND j.event = 'join' AND j.error_code = 0 AND j.at_us > e.at_us) AS got_in
 FROM client_group_events AS e
 LEFT JOIN used AS u ON u.group_key = e.group_key
-WHERE e.event = 'join' AND e.error_code = 23
+WHERE e.event = 'join' AND e.error_code IN (23, 112)

@@ -37,7 +37,7 @@ frame:
 WITH working AS (
     SELECT connection_id, min(exchange) AS exchange
     FROM exchanges
-    WHERE api_key NOT IN (3, 17, 18, 36) AND (response_at IS NOT NULL OR NOT expects_response)
+    WHERE api_key NOT IN (3, 10, 17, 18, 22, 36) AND (response_at IS NOT NULL OR NOT expects_response)
     GROUP BY connection_id
 ), short AS (
     SELECT c.*, w.exchange

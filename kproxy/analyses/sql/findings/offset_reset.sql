@@ -3,32 +3,34 @@ id: offset_reset
 title: Consumers that jumped to another offset because theirs was gone
 severity: critical
 meaning: >
-  The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), and went on at another one, by auto.offset.reset.
+  The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), or its group had committed one that the broker has no
+  more (offsets.retention.minutes after the last member left), and it went on at another one, by auto.offset.reset.
   Records in between were skipped (a jump forward), or are read again (a jump backward). A jump back in a topic that was deleted and
   made again meanwhile is left out: what it had read is not there to be read again.
 basis:
-  rests_on: OFFSET_OUT_OF_RANGE, and the offset of the next fetch
+  rests_on: OFFSET_OUT_OF_RANGE, or an OffsetFetch without the offset that was committed; and the offset of the next fetch
   certainty: inferred
   wrong_if: another member with the same client id and address made the next fetch
 columns:
   severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
-  from_offset: the requested offset, which is gone
+  cause: records deleted, or committed offset expired
+  from_offset: the offset that it would have read next
   to_offset: the offset of the next fetch
   records: offsets between the two
   direction: "skipped: forward; reread: backward"
   cluster: ""
 action: >
   A jump forward is lost work: find out whether retention deleted the records before they were read, and raise retention.ms or
-  speed the consumer up. A jump backward: make handling twice harmless.
+  speed the consumer up. If the committed offset expired, raise offsets.retention.minutes, or set auto.offset.reset=earliest. A jump backward: make handling twice harmless.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}. Check retention.ms against its lag."
+verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}. Check retention.ms against its lag, or offsets.retention.minutes."
 order: 13
-only_if: FROM offsets WHERE kind = 'fetch' AND error_code = 1
+only_if: FROM offsets WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND partition_offset = -1)
 frame:
   derived:
     severity: CASE WHEN to_offset > partition_offset THEN 'critical' ELSE 'warning' END
@@ -72,13 +74,39 @@ WITH asked AS (
     FROM client_exchanges
     CROSS JOIN unnest(topics) AS deleted(topic)
     WHERE api_key = 20 AND len(error_codes) = 0
+), deleted AS (
+    SELECT client_id, client_address, software, cluster, topic, partition, partition_offset, to_offset, 'records deleted' AS cause,
+        seen_at, at_us, next_at, read_us, connection_id, exchange
+    FROM ordered
+    WHERE error_code = 1 AND next_error_code = 0
+    QUALIFY row_number() OVER ( -- it may ask for its old offset once more
+        PARTITION BY client_id, client_address, cluster, topic, partition, partition_offset ORDER BY at_us, connection_id, exchange
+    ) = 1
+), unknown AS ( -- a group has no offset any more that it had committed
+    SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.seen_at, c.at_us, c.connection_id, c.exchange,
+        max_by(k.partition_offset, k.at_us) AS partition_offset, max(k.at_us) AS read_us
+    FROM client_offsets AS c
+    JOIN client_offsets AS k ON k.cluster = c.cluster AND k.group_id = c.group_id AND k.topic = c.topic AND k.partition = c.partition
+        AND k.at_us < c.at_us
+    WHERE c.kind = 'committed' AND c.partition_offset = -1 AND c.error_code = 0
+        AND k.kind = 'commit' AND k.partition_offset >= 0 AND k.error_code = 0
+    GROUP BY c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.seen_at, c.at_us, c.connection_id, c.exchange
+), expired AS (
+    SELECT u.client_id, u.client_address, u.software, u.cluster, u.topic, u.partition, u.partition_offset,
+        min_by(a.partition_offset, a.at_us) AS to_offset, 'committed offset expired' AS cause,
+        u.seen_at, u.at_us, min(a.seen_at) AS next_at, u.read_us, u.connection_id, u.exchange
+    FROM unknown AS u
+    JOIN asked AS a ON a.client_id IS NOT DISTINCT FROM u.client_id AND a.client_address = u.client_address AND a.cluster = u.cluster
+        AND a.topic = u.topic AND a.partition = u.partition AND a.at_us BETWEEN u.at_us AND u.at_us + 60000000
+    GROUP BY u.client_id, u.client_address, u.software, u.cluster, u.topic, u.partition, u.partition_offset, u.seen_at, u.at_us, u.read_us,
+        u.connection_id, u.exchange
+), jumps AS (
+    SELECT * FROM deleted
+    UNION ALL
+    SELECT * FROM expired
 )
 SELECT o.*, EXISTS (
     SELECT 1 FROM beginnings AS b
     WHERE b.cluster = o.cluster AND b.topic = o.topic AND b.at_us BETWEEN coalesce(o.read_us, 0) AND epoch_us(o.next_at)
 ) AS is_new
-FROM ordered AS o
-WHERE o.error_code = 1 AND o.next_error_code = 0
-QUALIFY row_number() OVER ( -- it may ask for its old offset once more
-    PARTITION BY o.client_id, o.client_address, o.cluster, o.topic, o.partition, o.partition_offset ORDER BY o.at_us, o.connection_id, o.exchange
-) = 1
+FROM jumps AS o

@@ -36,8 +36,15 @@ WITH logins AS (
     FROM exchanges
     WHERE api_key IN (17, 36)
     GROUP BY connection_id
+), refused AS ( -- a client sends its password only after the listener has said that it offers the mechanism
+    SELECT connection_id
+    FROM exchanges
+    WHERE api_key IN (17, 36)
+    GROUP BY connection_id
+    HAVING bool_and(api_key = 17 AND (response_at IS NULL OR len(error_codes) > 0))
 )
 SELECT c.*, l.exchange
 FROM client_connections AS c
 LEFT JOIN logins AS l ON l.connection_id = c.connection_id
-WHERE c.sasl_mechanism IN ('PLAIN', 'OAUTHBEARER') AND c.tls_version IS NULL
+LEFT JOIN refused AS r ON r.connection_id = c.connection_id
+WHERE r.connection_id IS NULL AND c.sasl_mechanism IN ('PLAIN', 'OAUTHBEARER') AND c.tls_version IS NULL

@@ -8,8 +8,10 @@ meaning: >
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login. Where the broker answered that it refuses the login, that is the cause. Otherwise it is unknown:
-  the login, or an address that is out of reach.
+  others work only after a login. Where the broker answered that it refuses the login, that is the cause. Where it ends three
+  connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
+  ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
+  Otherwise it is unknown: the login, or an address that is out of reach.
 basis:
   rests_on: connections that end after their opening, and the other connections at that port
   certainty: inferred
@@ -17,7 +19,8 @@ basis:
 columns:
   severity: "notice: fewer than three such connections in any ten seconds, as of a health check"
   cause: "what the two sides do not agree on; unknown: see error_name"
-  change: what to change on the client
+  change: what to change
+  api: the request at which the broker ended one of them; none
   user_name: ""
   sasl_mechanism: ""
   broker: ""
@@ -52,6 +55,7 @@ frame:
     user_name: max(user_name)
     sasl_mechanism: max(sasl_mechanism)
     change: max(change)
+    api: coalesce(max(ended_api), 'none')
     most_in_ten_seconds: max(most_in_ten_seconds)
     connections: CAST(sum(connections) AS BIGINT)
     connections_in_busiest_five_minutes: max(connections)
@@ -60,9 +64,12 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'login refused') OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
+    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
   is_summed: true
-  having: (cause NOT IN ('unknown', 'login refused') AND connections >= $min_certain_connections * CASE cause WHEN 'TLS to a listener of clear text' THEN 3 ELSE 1 END)
+  having: >-
+    (cause NOT IN ('unknown', 'login refused', 'ended before any answer') AND connections >= $min_certain_connections * CASE
+      WHEN cause IN ('TLS to a listener of clear text', 'version that the broker refuses', 'request larger than the broker takes')
+      THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
 */
@@ -74,8 +81,11 @@ WITH worked AS (
         count(CASE WHEN api_key NOT IN (17, 18, 36) AND response_at IS NULL AND expects_response THEN 1 END) > 0 AS is_refused,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
-        max(exchange) AS exchange
-    FROM exchanges
+        max(exchange) AS exchange,
+        max(CASE WHEN is_left THEN struct_pack(
+            exchange := exchange, api_key := api_key, api_version := api_version, size := request_size, name := api_name) END) AS ended_at,
+        max(CASE WHEN api_key = 0 AND response_at IS NOT NULL THEN request_size END) AS answered_size
+    FROM (SELECT *, api_key NOT IN (3, 17, 18, 36) AND response_at IS NULL AND expects_response AS is_left FROM exchanges)
     GROUP BY connection_id
 ), listeners AS ( -- what those who work speak
     SELECT c.broker, bool_and(c.tls_version IS NULL) AS is_clear, bool_and(c.sasl_mechanism IS NOT NULL) AS has_sasl
@@ -83,25 +93,45 @@ WITH worked AS (
     JOIN worked AS w ON w.connection_id = c.connection_id
     WHERE c.responses > 0 AND c.not_kafka IS NULL AND (w.work > 0 OR w.has_metadata)
     GROUP BY c.broker
+), taken AS ( -- the largest Produce request that the broker has answered
+    SELECT c.broker, max(w.answered_size) AS size
+    FROM client_connections AS c
+    JOIN worked AS w ON w.connection_id = c.connection_id
+    GROUP BY c.broker
 ), causes AS (
     SELECT c.*, w.error_name, w.exchange, coalesce(w.has_metadata, false) AS has_metadata,
+        CASE WHEN c.closed_by = 'broker' THEN w.ended_at.name || ' v' || w.ended_at.api_version END AS ended_api,
         CASE
             WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND c.requests > 0 THEN 'clear text to a TLS listener'
             WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND l.is_clear THEN 'TLS to a listener of clear text'
             WHEN c.not_kafka IS NOT NULL THEN NULL
             WHEN l.has_sasl AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused AND NOT w.has_metadata
                 THEN 'no login at a listener of SASL'
+            -- brokers since 4.0 offer Produce from v0 on, for the sake of librdkafka, and refuse those before v3
+            WHEN c.closed_by = 'broker' AND (w.ended_at.api_version NOT BETWEEN v.lowest AND v.highest
+                OR (w.ended_at.api_key = 0 AND w.ended_at.api_version < 3 AND v.highest >= 12))
+                THEN 'version that the broker refuses'
+            WHEN c.closed_by = 'broker' AND w.ended_at.api_key = 0 AND w.ended_at.size >= 65536 AND w.ended_at.size > coalesce(t.size, 0)
+                THEN 'request larger than the broker takes'
+            WHEN c.closed_by = 'broker' AND c.responses = 0 AND c.requests = 1 AND l.broker IS NOT NULL AND w.ended_at IS NULL
+                THEN 'ended before any answer'
             ELSE 'unknown'
         END AS cause
     FROM client_connections AS c
     LEFT JOIN worked AS w ON w.connection_id = c.connection_id
     LEFT JOIN listeners AS l ON l.broker = c.broker
+    LEFT JOIN taken AS t ON t.broker = c.broker
+    LEFT JOIN connections AS r ON r.connection_id = c.connection_id
+    LEFT JOIN broker_versions AS v ON v.broker_address = r.broker_address AND v.broker_port = r.broker_port
+        AND v.api_key = w.ended_at.api_key
     -- without a response, nothing is known unless the broker was seen to close
     WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us <= $max_seconds * 1000000
         AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
 ), named AS (
     SELECT * EXCLUDE (cause), -- a connection may end before its answer is seen
-        CASE WHEN cause = 'unknown' AND max(
+        CASE WHEN cause = 'unknown' AND max(CASE WHEN cause IN ('version that the broker refuses', 'request larger than the broker takes') THEN 1 END)
+            OVER (PARTITION BY client_id, client_address, broker) = 1 THEN NULL -- its other attempts have the same cause
+        WHEN cause = 'unknown' AND max(
             CASE WHEN error_name IN ('SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE') THEN 1 END
         ) OVER (PARTITION BY client_id, client_address, broker, has_metadata) = 1 THEN 'login refused' ELSE cause END AS cause
     FROM causes
@@ -118,12 +148,16 @@ WITH worked AS (
             WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
             WHEN 'login refused' THEN 'its user, password or sasl.mechanism'
+            WHEN 'version that the broker refuses' THEN 'its release, or the release that it takes the broker for'
+            WHEN 'request larger than the broker takes' THEN 'the size of its requests, or socket.request.max.bytes'
+            WHEN 'ended before any answer' THEN 'max.connections.per.ip, its open connections, or a firewall'
             ELSE 'its login, or advertised.listeners'
         END AS change,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,
         max(user_name) AS user_name,
         max(error_name) AS error_name,
+        max(ended_api) AS ended_api,
         count(*) AS connections,
         max(in_ten_seconds) AS most_in_ten_seconds,
         count(error_name) AS errors,

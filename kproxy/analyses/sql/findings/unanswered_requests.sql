@@ -58,6 +58,7 @@ WITH unanswered AS (
     FROM unanswered AS u
     JOIN client_connections AS o ON o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address
     WHERE o.connection_id <> u.connection_id
+        AND u.closed_by IS DISTINCT FROM 'broker'
         AND o.first_seen_us <= u.at_us
         AND o.last_seen_us >= u.at_us + $min_alive_ms * 1000
 )
