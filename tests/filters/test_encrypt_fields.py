@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from kproxy.encryption.batches import CannotDecrypt, ValueReader
 from kproxy.encryption.reading import OutputKeys
 from kproxy.encryption.services import loading
 from kproxy.filters.contract import Send
-from kproxy.filters.encrypted_fields import RecordFields
+from kproxy.filters.encrypted_fields import RecordFields, field_paths
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Record, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
+from kproxy.schemas.fields import FieldEditor
+from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.filters.test_encrypt import Bench, errors_in, records_in, stored, values_in
@@ -294,3 +297,27 @@ def test_check_refuses_fields_that_schemas_at_hand_forbid(tmp_path: Path, monkey
     assert (
         len(said(fields=["$.nothing"])) == len(said(fields=["note"])) == len(said(fields=["$.a"], compress="zstd")) == 1
     )
+
+
+def test_changed_values_are_refused_or_stay_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of an attacker: no other error comes, and what is written by a schema can be read by it."""
+    bench, chance = FieldBench(monkeypatch, rule(*FIELDS)), random.Random(7)
+    paths = field_paths(("$.note", "$.card", "$.people[*].email"))
+    editor = FieldEditor(bench.runtime.given_schemas, "orders", paths)
+    values = [avro(DATUM), framed(2, MESSAGE, b"\0"), b'{"note":"a\\u00e9b","people":[{"email":"x","n":[1,{}]},null]}']
+    plain = fastavro.parse_schema(json.loads(json.dumps(AVRO).replace("logicalType", "none")))
+    outcomes = {"edited": 0, "refused": 0}
+    for number in range(3_000):
+        changed = bytearray(values[number % 3])
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(5, len(changed))
+            changed[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
+        try:
+            edited = editor.edited(bytes(changed), (), lambda place, field, is_text: b"<" + field + b">" * 300)
+        except SchemaError:
+            outcomes["refused"] += 1
+        else:
+            outcomes["edited"] += 1
+            if number % 3 == 0:
+                fastavro.schemaless_reader(io.BytesIO(edited[5:]), plain, None)
+    assert min(outcomes.values()) > 100
