@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from kproxy.encryption.batches import CannotDecrypt, ReadFields, ValueReader, encrypt_fields
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
-from kproxy.encryption.fields import Place, may_be_in, name_of
+from kproxy.encryption.fields import Names, Place, may_be_in
 from kproxy.filters.mask import parse_paths
 from kproxy.protocol.records import Batch, Record
 from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
@@ -42,11 +42,11 @@ class RecordFields:
 
         Raises TooLarge, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet.
         """
-        seal = key.sealing_fields()
+        seal, names = key.sealing_fields(), Names()
 
         def edit(record: Record, value: bytes) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:
-                sealed = seal(record.key, name_of(place), field, is_text)
+                sealed = seal(record.key, names[place], field, is_text)
                 return b64encode(sealed) if is_text else sealed
 
             try:
@@ -62,9 +62,11 @@ class RecordFields:
     def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> ReadFields:
         """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
 
+        names = Names()
+
         def read(record: Record, value: bytes) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:
-                return reader.read_field(record.key, field, name_of(place), is_text)
+                return reader.read_field(record.key, field, names[place], is_text)
 
             try:
                 return self._editor.edited(value, record.headers, change)

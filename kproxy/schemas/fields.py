@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError, UsageError
-from kproxy.schemas.formats import LEAF, PayloadError, SchemaError
+from kproxy.schemas.formats import LEAF, PayloadError, SchemaError, SchemaType
 from kproxy.schemas.framings import Headers, reframed
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ class FieldEditor:
             raise NotDescribed("the value does not fit its schema") from error
         if edited is payload:
             return value
-        if checks:
+        if checks and schema.type == SchemaType.JSON:
             self._check(schema, payload, edited)
         return reframed(value, located.framed, located.payload[:start] + edited)
 
