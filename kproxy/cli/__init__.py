@@ -1,6 +1,7 @@
 """The command line: one module per command, and one place that turns errors into sentences and exit codes.
 
-    app.py            the table of commands, --version and --help, main(), exit codes
+    app.py            the table of commands, --version and --help, main(), Click's errors
+    endings.py        how errors end a command; exit codes
     decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary; --follow
     jobs.py           --jobs: a large capture in several processes
     formats.py        --format: the output of each format, and its options
@@ -13,7 +14,8 @@
     open.py           kproxy open: the server of kproxy.page on a loopback port
     api.py            kproxy api: the protocol reference
     replay.py         kproxy replay: its options, the plan and the result on standard output, Ctrl-C, exit status
-    run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
+    run.py            kproxy run: its options; then this process becomes another program
+    running.py        that program: options to a configuration, then it is the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
     users.py          kproxy users: who may log in to kproxy, in a file
     keys.py           kproxy keys: the keys of a key service, made, rotated, checked, destroyed
@@ -41,7 +43,7 @@ from kproxy import COLLECT_AFTER, __version__
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line, and exit with one of the codes listed in app.py."""
+    """Run the command line, and exit with one of the codes listed in endings.py."""
     is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:  # answered without importing Click

@@ -1,13 +1,4 @@
-"""The commands, and how errors end them: one sentence on standard error and an exit code.
-
-0    done
-1    kproxy could not continue (an output that cannot be written, for instance)
-2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
-3    a source is damaged: everything before the damage was read, and of a decoded log every complete line
-4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem;
-     kproxy replay: an answer is not the recorded one, or did not come; kproxy schemas: a schema is missing
-130  interrupted; everything before was decoded
-"""
+"""The commands; how errors end them is in endings.py."""
 
 import os
 import re
@@ -19,9 +10,9 @@ from click.shell_completion import shell_complete
 
 from kproxy import __version__
 from kproxy.cli import end_start_up
-from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, OutputClosed, UsageError, did_you_mean
+from kproxy.cli.endings import DONE, FAILED, INTERRUPTED, USAGE, show, show_error
+from kproxy.errors import KproxyError, OutputClosed, did_you_mean
 
-DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
 # Command -> its line in `kproxy --help`. The command is the function of this name (or NAME_) in kproxy/cli/NAME.py.
 COMMANDS = {
     "decode": "Decode captures of Kafka traffic.",
@@ -111,23 +102,13 @@ def main(arguments: list[str], command: click.Command | None = None, name: str =
         forget_output()
         code = DONE
     except click.exceptions.NoArgsIsHelpError as error:
-        code = _show(error.message, USAGE)
+        code = show(error.message, USAGE)
     except click.ClickException as error:
-        code = _show(f"kproxy: {_click_sentence(error, arguments)}", USAGE)
-    except ConfigError as error:
-        code = _list_mistakes(error)
-    except OptionError as error:
-        code = _show(f"kproxy: --{error}", USAGE)
-    except UsageError as error:
-        code = _show(f"kproxy: {error}", USAGE)
-    except CaptureError as error:
-        code = _show(f"kproxy: {error}", DAMAGED)
-    except KproxyError as error:
-        code = _show(f"kproxy: {error}", FAILED)
-    except OSError as error:
-        code = _show(f"kproxy: {_os_sentence(error)}", FAILED)
+        code = show(f"kproxy: {_click_sentence(error, arguments)}", USAGE)
+    except (KproxyError, OSError) as error:
+        code = show_error(error)
     except MemoryError:
-        code = _show("kproxy: there is not enough memory for this capture; everything written so far is right", FAILED)
+        code = show("kproxy: there is not enough memory for this capture; everything written so far is right", FAILED)
     sys.exit(code if isinstance(code, int) else DONE)
 
 
@@ -141,18 +122,6 @@ def _run(command: click.Command, arguments: list[str], name: str) -> object:
             return command.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
-
-
-def _show(sentence: str, code: int) -> int:
-    print(sentence, file=sys.stderr)
-    return code
-
-
-def _list_mistakes(error: ConfigError) -> int:
-    """Show one mistake a line; those of a file as its name, line and column, which editors jump to."""
-    for line in error.lines():
-        print(line if error.source else f"kproxy: {line}", file=sys.stderr)
-    return USAGE
 
 
 def _click_sentence(error: click.ClickException, arguments: list[str]) -> str:
@@ -174,7 +143,3 @@ def _click_sentence(error: click.ClickException, arguments: list[str]) -> str:
     for words, ours in CLICK_WORDS.items():
         message = message.replace(words, ours)
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
-
-
-def _os_sentence(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

@@ -35,7 +35,7 @@ CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of
 STANDARD_OUTPUT = Path("-")
 JOB_SIZE = 32 * 1024 * 1024  # bytes of a capture for each process unless --jobs says otherwise; each reads all packets
 MOST_JOBS = 32
-DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
+DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see endings.py
 
 
 @click.command()

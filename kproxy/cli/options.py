@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kproxy.errors import UsageError, did_you_mean
-from kproxy.schemas.settings import SchemaSources
 
 if TYPE_CHECKING:
     from kproxy.encryption.services.settings import KeySettings
     from kproxy.protocol.facts import Api
+    from kproxy.schemas.settings import SchemaSources
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # Former names of APIs, and names that other projects use -> Kafka's present name, in lower case
@@ -177,8 +177,10 @@ def schema_options(command: Command) -> Command:
     return command
 
 
-def pop_schemas(options: dict[str, Any], *, records: bool = True) -> SchemaSources:
+def pop_schemas(options: dict[str, Any], *, records: bool = True) -> "SchemaSources":
     """Remove the values of these options from the options of a command. Raises UsageError without *records*."""
+    from kproxy.schemas.settings import SchemaSources  # noqa: PLC0415 - kproxy run has no such options
+
     names = {"registries": "registries", "schema_folders": "folders", "chosen_schemas": "topics"}
     schemas = {known_as: options.pop(name) for name, known_as in names.items()}
     keys = options.pop("key_settings")

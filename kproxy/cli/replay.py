@@ -33,7 +33,7 @@ from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, 
 from kproxy.replay.result import Result
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
+DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in endings.py
 AS_FAST_AS_IT_GOES = "max"
 MANIFEST = "_kproxy.json"  # of a folder of tables
 NARROWEST = 40  # columns

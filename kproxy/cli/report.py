@@ -42,7 +42,7 @@ WIDTH = re.compile(r"[1-9][0-9]{0,4}")  # what COLUMNS must be to count
 STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
 BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
 COMMAND = "kproxy report"
-DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see app.py
+DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see endings.py
 FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 
 

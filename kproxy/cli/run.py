@@ -1,20 +1,17 @@
-"""``kproxy run``: check the options, then become the supervisor."""
+"""``kproxy run``: becomes another program (running.py), as Click would take 3 MB of memory for as long as it runs."""
 
+import json
 import os
 import signal
 import sys
-import traceback
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from msgspec import Struct
-from msgspec.msgpack import Decoder, encode
 
 from kproxy.cli.options import bootstrap_option, complete_faults
-from kproxy.config.reading import Options, config_from_options
-from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
-from kproxy.proxy.supervisor.processes import environment, supervisor_command
+from kproxy.proxy.environment import environment
+
+PROGRAM = "kproxy.cli.running"
 
 
 @click.command()
@@ -73,81 +70,10 @@ def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> NoReturn:
     configuration stays. Certificates are loaded again when their files change. The log goes to standard error: a JSON
     object a line, whose keys kproxy/proxy/logs.py lists, or text on a terminal.
     """
-    options = Options(analysis=not no_analysis, faults=list(faults), **others)
-    _forget_current_directory()
-    _check(options)
-    _become_supervisor(options)
-
-
-def _become_supervisor(options: Options) -> NoReturn:
-    """Go on as the supervisor's program, in this process: the modules of the command line are 3 MB of every process forked."""
-    words, _ = supervisor_command(options)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGINT}
-    )  # Ctrl-C waits until the supervisor's modules are imported
+    options = {"analysis": not no_analysis, "faults": list(faults), **others}
+    fd = os.memfd_create("kproxy options", 0)
+    os.write(fd, json.dumps(options).encode())
+    # -P: no modules of the current directory. What follows FD is for those who look for a command line, and room for a title
+    words = [sys.executable, "-P", "-m", PROGRAM, str(fd), "kproxy", *sys.argv[1:]]
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C waits until the modules are imported
     os.execve(sys.executable, words, environment())
-
-
-def _forget_current_directory() -> None:
-    """Import no module from the current directory, where `python -m kproxy` looks first."""
-    if not sys.flags.safe_path and Path(sys.path[0]) == Path.cwd():
-        del sys.path[0]
-
-
-def _check(options: Options) -> None:
-    """Check the configuration; with filters in a process of its own, so that only workers have them in memory.
-
-    Raises ConfigError with every mistake, UsageError if the other process ends without an answer.
-    """
-    if options.file is None and not options.faults:  # no filter can be loaded
-        config_from_options(options)
-        return
-    answer, answering = os.pipe()
-    checking = os.fork()
-    if checking == 0:
-        _answer(options, answering)
-    os.close(answering)
-    with os.fdopen(answer, "rb") as pipe:
-        refused = pipe.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(checking, 0)[1])
-    if refused:
-        raise _decoder.decode(refused).error()
-    if code:
-        raise UsageError(
-            f"the configuration could not be checked: loading its filters ended the process (exit code {code})"
-        )
-
-
-class Refusal(Struct):
-    """What is wrong with a configuration, from one process to another."""
-
-    sentence: str
-    mistakes: list[Mistake] | None = None
-    source: str = ""
-
-    def error(self) -> UsageError:
-        """The exception that says so."""
-        return UsageError(self.sentence) if self.mistakes is None else ConfigError(self.mistakes, self.source)
-
-
-_decoder = Decoder(Refusal)
-
-
-def _answer(options: Options, answering: int) -> NoReturn:
-    """In a forked process: check the configuration, say what is wrong with it, and end without going back to the caller."""
-    code = 1
-    try:
-        config_from_options(options)
-        code = 0
-    except KproxyError as error:
-        mistakes, source = (list(error.mistakes), error.source) if isinstance(error, ConfigError) else (None, "")
-        with os.fdopen(answering, "wb") as pipe:
-            pipe.write(encode(Refusal(str(error), mistakes, source)))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)

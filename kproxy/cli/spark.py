@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kproxy.spark.local import Context
 
 COMMAND = "kproxy-spark report"
-DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
+DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see endings.py
 MOST_SHOWN = 20
 
 
@@ -345,7 +345,7 @@ def _tell(done: "IngestReport") -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line of kproxy-spark; exits with the codes of app.py."""
+    """The command line of kproxy-spark; exits with the codes of endings.py."""
     from kproxy.cli.app import main as run  # noqa: PLC0415 - it imports this module's neighbours
 
     run(sys.argv[1:] if arguments is None else arguments, kproxy_spark, "kproxy-spark")

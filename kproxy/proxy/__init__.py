@@ -42,6 +42,7 @@ What several processes use
 
     messages.py           all messages between supervisor and children: a Struct for each, a union for each receiver; the Channel
                           that carries them: JSON lines on a socket pair. It ends when either process is gone
+    environment.py        the environment of programs that kproxy starts
     child_process.py      how a child begins: arguments, title, signals; it dies with its parent
     logs.py               log(event, keys), and the only list of keys. Children send their events to the supervisor
     scheduling.py         how the kernel shares a core between workers, analyzer and page; the pace of the analyzer's event loop

@@ -19,7 +19,8 @@ from typing import IO, Any, Self
 from kproxy.config.reading import Options
 from kproxy.errors import KproxyError
 from kproxy.filters.faults.options import check_fault
-from kproxy.proxy.supervisor.processes import environment, supervisor_command
+from kproxy.proxy.environment import environment
+from kproxy.proxy.supervisor.processes import supervisor_command
 
 HOST = "127.0.0.1"
 NODES = 100  # node ids that have a port

@@ -79,6 +79,7 @@ def test_help_imports_no_command() -> None:
     assert {name for name in imported if name.startswith("kproxy.")} <= {
         "kproxy.cli",
         "kproxy.cli.app",
+        "kproxy.cli.endings",
         "kproxy.errors",
     }
 

@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from kproxy.proxy.child_process import ChildArguments, become_child
-from kproxy.proxy.supervisor.processes import environment
+from kproxy.proxy.environment import environment
 
 
 def spawn_child(module: str, arguments: ChildArguments) -> subprocess.Popen[bytes]:

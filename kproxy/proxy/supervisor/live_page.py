@@ -27,12 +27,13 @@ from starlette.types import Receive, Scope, Send
 
 from kproxy.config import Config
 from kproxy.protocol.addresses import as_reached_here
+from kproxy.proxy.environment import environment
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet, is_page_installed, kept_for_page
-from kproxy.proxy.supervisor.processes import Process, environment
+from kproxy.proxy.supervisor.processes import Process
 
 MODULE = "kproxy.page.live"
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints

@@ -1,7 +1,7 @@
 """How processes are started, and their ends.
 
-`kproxy run` becomes the supervisor, a program of its own: what only the command line needs is not in its memory. It gets its
-options through a memfd, so that none of them can be seen in its command line.
+`kproxy run` becomes the supervisor (kproxy.cli.running). As a command of its own (kproxy.testing) the supervisor gets its options
+through a memfd, so that none of them can be seen in its command line.
 
 Children are forked from the supervisor, which has imported what they need (start.py): they start at once, and share its memory.
 A page of memory is shared until one of the processes writes to it, so the garbage collector leaves alone what was there before.
@@ -14,7 +14,6 @@ import gc
 import os
 import signal
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -112,15 +111,3 @@ def start_child(module: str, arguments: ChildArguments) -> Process:
 def _wait_for(pid: int) -> int:
     """Wait for the end of a child; return its exit code, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def environment() -> dict[str, str]:
-    """Return the environment with a PYTHONPATH on which this kproxy is found."""
-    import sysconfig  # noqa: PLC0415 - memory that a run without analysis does not need
-
-    root = str(Path(__file__).parents[3])
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    before = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    if root in installed or root in before:
-        return dict(os.environ)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *before])}

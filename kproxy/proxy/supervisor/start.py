@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import resource
-import signal
 import sys
 from importlib import import_module
 
@@ -16,7 +15,7 @@ from kproxy.proxy.supervisor.fleet import OURS, Modules
 from kproxy.proxy.supervisor.process import Supervisor
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
-USAGE, INTERRUPTED = 2, 130
+USAGE = 2
 COLLECT_AFTER = (50_000, 20, 20)  # nearly no objects are in cycles
 OTHER_FILES = 200  # file descriptors of a worker that are not for clients: listeners, memory, the channel
 
@@ -60,14 +59,5 @@ def main(options: Options, modules: Modules = OURS) -> int:
     return asyncio.run(run())
 
 
-def _main() -> int:
-    """Run with the options that this process inherited (processes.py)."""
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see kproxy.cli.run
-        return main(inherited_options(int(sys.argv[1])))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(main(inherited_options(int(sys.argv[1]))))
