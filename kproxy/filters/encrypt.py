@@ -173,16 +173,17 @@ class EncryptRule(Options, frozen=True):
     plain: Annotated[
         Policy,
         text(
-            "What becomes of values that are not encrypted when they are fetched, and of record keys if record_keys is set. "
+            "What becomes of values that are not encrypted when they are fetched, of plain fields if the rule names them in place "
+            "of values, and of record keys if record_keys is set. "
             "pass: they are given out. fail: the client gets an error. skip: they are left out, counted."
         ),
     ] = "pass"
     unreadable: Annotated[
         Policy,
         text(
-            "The same for encrypted values and record keys that cannot be decrypted: damaged, of another topic, or their key was "
-            "destroyed or refused. pass: they are given out encrypted. While the key service is away, clients get an error in "
-            "any case."
+            "The same for encrypted values, fields and record keys that cannot be decrypted: damaged, of another topic, their key "
+            "was destroyed or refused, or a value's schema is not known. pass: they are given out encrypted. While the key service "
+            "or a schema registry is away, clients get an error in any case."
         ),
     ] = "fail"
     written_to: Annotated[
@@ -205,6 +206,11 @@ class EncryptRule(Options, frozen=True):
             field_paths(self.fields)
         except ValueError as error:
             raise OptionMistakes([("fields", str(error))]) from None
+
+    @property
+    def refuses_other_values(self) -> bool:
+        """Whether values in which its fields are not found are refused."""
+        return bool(self.fields) and self.other_values == "fail" and self.writes == "encrypted"
 
     def names_header(self, name: str) -> bool:
         """Return whether the values of headers of this name are encrypted."""
@@ -316,7 +322,7 @@ class Encrypt(Filter):
     fixed, dates, keys of maps) are refused: by kproxy check and at the start if the schema is in a file, else with
     POLICY_VIOLATION. So are values in which the fields are not found, unless ``other_values`` says pass. A request or response
     waits up to ``wait`` for a schema that a registry has to be asked for; then producers and consumers get the errors after which
-    they try again.
+    they try again. A share group that waits for a schema acquires records again meanwhile, which counts as a delivery.
 
     Plain and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
     wrapped data key, by as much for each encrypted header, and by 12 bytes less for its encrypted key: message.max.bytes of the
@@ -379,7 +385,7 @@ class Encrypt(Filter):
                             "no rule of encrypt names it"
                         )
                     rule = None if letters is None else self._rule_of(letters)
-                    if rule is not None and rule.fields and rule.other_values == "fail":
+                    if rule is not None and rule.refuses_other_values:
                         yield (
                             f"values of {quoted(topic)} that validate refuses are written to {quoted(letters or '')}, and the "
                             "rule of encrypt for it names fields: values in which they are not found are refused there as well"

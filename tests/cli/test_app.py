@@ -319,8 +319,10 @@ def test_what_would_run(kproxy: Kproxy, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_dead_letters_that_would_be_written_in_plain_text(kproxy: Kproxy, tmp_path: Path, named: bool) -> None:
+@pytest.mark.parametrize(("named", "fields"), [(True, []), (False, []), (True, ["$.a"])])
+def test_dead_letters_that_would_be_written_in_plain_text_or_refused(
+    kproxy: Kproxy, tmp_path: Path, named: bool, fields: list[str]
+) -> None:
     (tmp_path / "seal").write_bytes(bytes(range(32)))
     keys = KeySetOptions(path=str(tmp_path / "keys"), key_file=str(tmp_path / "seal"))
     KeySet(keys).make("kek")
@@ -331,7 +333,7 @@ def test_dead_letters_that_would_be_written_in_plain_text(kproxy: Kproxy, tmp_pa
     ]
     filters[1]["with"]["rules"] = [
         {"topics": ["bills"], "key": "kek", "writes": "plain"},
-        {"topics": topics, "key": "kek"},
+        {"topics": topics, "key": "kek", "fields": fields},
     ]
     file = tmp_path / "k.yaml"
     file.write_text(
@@ -343,7 +345,13 @@ def test_dead_letters_that_would_be_written_in_plain_text(kproxy: Kproxy, tmp_pa
         'values of "orders" that validate refuses are written to "orders-dead-letters" in plain text: '
         "no rule of encrypt names it"
     )
-    assert (code, warnings) == (0, [] if named else [f"{file}: warning: clusters[0].filters[1]: {sentence}"])
+    if fields:
+        sentence = (
+            'values of "orders*" that validate refuses are written to "orders*-dead-letters", and the rule of encrypt for it '
+            "names fields: values in which they are not found are refused there as well"
+        )
+    is_warned = fields or not named
+    assert (code, warnings) == (0, [f"{file}: warning: clusters[0].filters[1]: {sentence}"] if is_warned else [])
 
 
 def test_every_mistake_on_a_line_that_editors_can_jump_to(kproxy: Kproxy, tmp_path: Path) -> None:
