@@ -173,17 +173,17 @@ class EncryptRule(Options, frozen=True):
     plain: Annotated[
         Policy,
         text(
-            "What becomes of values that are not encrypted when they are fetched, of plain fields if the rule names them in place "
-            "of values, and of record keys if record_keys is set. "
+            "What becomes of values that are not encrypted when they are fetched, of plain fields if the rule names them in "
+            "place of values, and of record keys if record_keys is set. "
             "pass: they are given out. fail: the client gets an error. skip: they are left out, counted."
         ),
     ] = "pass"
     unreadable: Annotated[
         Policy,
         text(
-            "The same for encrypted values, fields and record keys that cannot be decrypted: damaged, of another topic, their key "
-            "was destroyed or refused, or a value's schema is not known. pass: they are given out encrypted. While the key service "
-            "or a schema registry is away, clients get an error in any case."
+            "The same for encrypted values, fields and record keys that cannot be decrypted: damaged, of another topic, their "
+            "key was destroyed or refused, or a value's schema is not known. pass: they are given out encrypted. While the key "
+            "service or a schema registry is away, clients get an error in any case."
         ),
     ] = "fail"
     written_to: Annotated[
