@@ -97,10 +97,10 @@ def _find(name: str) -> tuple[Api | None, list[str]]:
     messages = {message.lower(): message for message in every.messages()}
     if name.lower() in messages:
         return None, [messages[name.lower()]]
-    known = [api.name for api in every.apis.values()] + every.messages()
-    raise UsageError(
-        f"there is no API or message {name[:80]!r}; {did_you_mean(name, known, 'kproxy api lists them all')}"
-    )
+    errors = [known.name for known in error_codes().values()]
+    known = [*(api.name for api in every.apis.values()), *every.messages(), *errors]
+    hint = did_you_mean(name, known, "kproxy api and kproxy api --errors list them all")
+    raise UsageError(f"there is no API, message or error {name[:80]!r}; {hint}")
 
 
 def _check_version(title: str, messages: list[str], version: int) -> None:

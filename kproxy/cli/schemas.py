@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options
+from kproxy.errors import CaptureError, UsageError
 from kproxy.output.escaping import printable
 
 DONE, DAMAGED, MISSING = 0, 3, 4  # exit status, see app.py
@@ -48,7 +49,11 @@ def schemas(paths: tuple[Path, ...], save: Path | None, form: str, **others: Any
     from kproxy.schemas.viewer import SchemaViewer  # noqa: PLC0415
 
     options = Options(keylog=others["keylog"], records=True, schemas=pop_schemas(others))
-    with Reader(paths, options, strict=False, separate=others["separate"]) as reader:
+    try:
+        opened = Reader(paths, options, strict=False, separate=others["separate"])
+    except CaptureError as error:  # none of the files is a capture, or one is not there
+        raise UsageError(str(error)) from None
+    with opened as reader:
         for event in reader:
             reader.read_records(event)
         viewer = SchemaViewer.of(reader.viewers)

@@ -108,10 +108,14 @@ def sql(
     from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and report
 
     check_available(extra="sql")
+    from kproxy.analyses.loading import identify_source  # noqa: PLC0415
     from kproxy.analyses.queries import Queries, check_query  # noqa: PLC0415 - needs what was just looked for
     from kproxy.analyses.topic_view import make_topic_view  # noqa: PLC0415
 
     sources, query = _split(arguments)
+    if query is None:
+        for source in sources:  # one that is not there may be a mistaken query: say so before standard input is read
+            identify_source(source)
     if query is None and not sys.stdin.isatty() and Path("-") not in sources:
         query = sys.stdin.read()
     if query is None:

@@ -253,7 +253,7 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
             f"{subject}: ready", str(running.ready.get("reason", "it is not")), "see the findings about its clusters"
         )
     if shown is not None and (changed := sorted(_differences(running.config, shown))):
-        what = f"it runs with another configuration than the file: {', '.join(changed[:5])} differ"
+        what = f"it runs with another configuration than the file: another {', '.join(changed[:5])}"
         advice = (
             "send it SIGHUP, and look in its log for mistakes; workers, admin and analysis.ring_size need a restart"
         )

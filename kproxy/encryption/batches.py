@@ -287,7 +287,10 @@ class ValueReader:
             raise CannotDecrypt("another topic", f"{noun} was written to the topic {envelope.topic!r}")
         name = envelope.key_name
         if self._key_names is not None and not any(fnmatchcase(name, one) for one in self._key_names):
-            raise CannotDecrypt("key refused", f"{noun} takes the key {name!r}, and its rule names no such key")
+            raise CannotDecrypt(
+                "key refused",
+                f"{noun} takes the key {name!r}, and its rule names no such key; other_keys is for those that it named before",
+            )
         try:
             cipher = encoded, envelope, self._keys.for_reading(envelope).decrypt
         except KeyNotYet:

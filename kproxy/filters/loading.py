@@ -266,7 +266,10 @@ def _by_name(name: str) -> object:
     registered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in registered:
         hint = did_you_mean(name, sorted({*registered, *BUILT_IN}))
-        raise UsageError(f'there is no filter {name!r}; {hint} A filter of your own is named "package.module:Class"')
+        end = "" if hint.endswith("?") else "."
+        raise UsageError(
+            f'there is no filter {name!r}; {hint}{end} A filter of your own is named "package.module:Class"'
+        )
     return _load(name, registered[name].module, registered[name].attr)
 
 

@@ -222,7 +222,7 @@ def check_types(expression: str, about: str) -> None:
         if literal_type != kind:
             raise ValueError(
                 f"{about} {expression!r}: {name} is {WORDS[kind]} and {literal[1]} is {WORDS[literal_type]}, "
-                f"which are never equal{_hint(name, kind, literal)}"
+                f"which cannot be compared{_hint(name, kind, literal)}"
             )
     for name, kind in _conditions(tokens, types):
         raise ValueError(

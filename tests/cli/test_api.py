@@ -111,10 +111,11 @@ def test_json_says_the_same(api: Api) -> None:
     ("words", "said"),
     [
         (("Fecth",), "did you mean Fetch"),
-        (("zzzzzz",), "kproxy api lists them all"),
+        (("zzzzzz",), "kproxy api and kproxy api --errors list them all"),
+        (("NOT_COORDINATR",), "did you mean NOT_COORDINATOR"),
         (("Fetch", "99"), "Fetch has versions 0-18, not 99"),
         (("Fetch", "--diff", "1", "99"), "Fetch has versions 0-18, not 99"),
-        (("9999",), "there is no API or message '9999'"),
+        (("9999",), "there is no API, message or error '9999'"),
         (("--errors", "zzz"), "there is no error code 'zzz'"),
         (("--errors", "16", "3"), "--errors takes one code or name"),
         (("--diff", "1", "2"), "kproxy api Fetch 13"),

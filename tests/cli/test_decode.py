@@ -417,7 +417,7 @@ def test_a_name_is_a_text_whatever_is_in_it() -> None:
         (["report", "--only", "qqq", REBALANCE], "there is no analysis 'qqq'; kproxy report --list shows them"),
         (["filters", "audi"], "there is no filter 'audi'; did you mean audit?"),
         (["run", "--listen", ":1", "--bootstrap", "b:1", "--fault", "leader_mved"], "did you mean leader_moved?"),
-        (["api", "Fetc"], "there is no API or message 'Fetc'; did you mean Fetch"),
+        (["api", "Fetc"], "there is no API, message or error 'Fetc'; did you mean Fetch"),
         (["api", "--errors", "NOT_COORDINATR"], "did you mean NOT_COORDINATOR"),
     ],
 )

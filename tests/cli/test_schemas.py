@@ -178,6 +178,11 @@ def test_what_is_missing_is_an_exit_status(kproxy: Kproxy, orders: Path) -> None
     ]
 
 
+def test_a_file_that_is_not_there_is_wrong_usage(kproxy: Kproxy, orders: Path) -> None:
+    status, out, err = kproxy("schemas", "gone.pcap", orders)
+    assert (status, out, err) == (2, "", "kproxy: gone.pcap: no such file\n")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -80,6 +80,7 @@ def test_several_sources(sql: Sql) -> None:
     [
         ((), "name a capture, a decoded log or a directory of tables"),
         (("gone.pcap", "SELECT 1"), "gone.pcap: no such file"),
+        ((ORDERS, "gone.sql"), "gone.sql: no such file"),
         (("/dev/null", "SELECT 1"), "/dev/null: byte 0: the file is empty"),
         ((ORDERS, "SELECT nope FROM exchanges"), 'line 1, column 8: Binder Error: Referenced column "nope"'),
         ((ORDERS, "SELECT 1 +"), "line 1, column 10: Parser Error"),

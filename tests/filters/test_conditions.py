@@ -77,7 +77,7 @@ def test_the_former_name_of_a_field_goes_on_to_work() -> None:
 
 
 def test_values_of_different_types_are_refused() -> None:
-    with pytest.raises(ValueError, match='apiKey is a number and "19" is a text, which are never equal; write 19'):
+    with pytest.raises(ValueError, match='apiKey is a number and "19" is a text, which cannot be compared; write 19'):
         Condition('apiKey == "19"')
 
 

@@ -104,7 +104,7 @@ def mistake(use: str, options: Any = None) -> str:
     ("use", "options", "said"),
     [
         ("", {}, "there is no filter ''; there are "),
-        ("no_such", {}, "there is no filter 'no_such'; there are "),
+        ("no_such", {}, "validate. A filter of your own is named "),
         (":Class", {}, "':Class' is no dotted path like \"package.module:Class\""),
         ("good_filters:", {}, "'good_filters:' is no dotted path"),
         ("../x:Class", {}, "'../x:Class' is no dotted path"),
