@@ -10,6 +10,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from kproxy.output.small_bodies cimport keep, small_body
 from kproxy.protocol.headers cimport put_request_header, put_response_header, RequestHeader, ResponseHeader
 from kproxy.protocol.json_sink cimport put_int, put_word
 from kproxy.protocol.wire cimport Buffer, put, put8
@@ -35,8 +36,6 @@ cdef enum:
     KEPT = 1 << 20  # bytes of the buffer that are kept for the next line
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
-    MOST_KNOWN = 1024  # a few MB, if each is as long as it may be
-    LONGEST_KNOWN = 1024  # bytes of a body whose JSON is kept
 
 cdef int64_t SECOND = 1_000_000_000
 cdef int64_t EXACT = <int64_t>1 << 50  # ns, about 13 days: up to here milliseconds as a float have six exact digits
@@ -45,7 +44,7 @@ cdef bytes ERROR_CODE = b'rrorCode":'
 cdef Buffer _line  # reused for every line
 memset(&_line, 0, sizeof(Buffer))
 cdef dict _texts = {}  # str -> JSON, mostly for client ids
-cdef dict _known = {}  # (layout, body) -> JSON: clients and brokers send many small bodies again and again
+cdef dict _known = {}  # small_body -> JSON
 cdef int64_t _second = INT64_MIN  # the latest rendered second: the next time is mostly in the same one
 cdef bytes _second_text = b""
 
@@ -99,20 +98,11 @@ cdef object _read(Frame frame, str side, bodies):
 
 cdef object _to_json(Frame frame):
     """Return a body's JSON; that of a small one without credentials is kept, so that equal bodies have the same object."""
-    cdef Py_ssize_t size
-    if type(frame) is not Frame:
-        return frame.to_json()  # of a decoded log
-    size = len(frame.data) - frame.body_start
-    if size > LONGEST_KNOWN or frame.trailing or frame.layout_program().holds_secrets:
+    cdef tuple body = small_body(frame)
+    if body is None:
         return frame.to_json()
-    cdef tuple body = (frame.program, frame.data[frame.body_start:])
     json = _known.get(body)
-    if json is None:
-        json = frame.to_json()
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[body] = json
-    return json
+    return keep(_known, body, frame.to_json()) if json is None else json
 
 
 def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> bytes:

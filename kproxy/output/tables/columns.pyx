@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
@@ -214,10 +215,15 @@ cdef class Rows:
         """Append the next values of a row."""
         cdef Py_ssize_t index
         cdef Py_ssize_t width = PyTuple_GET_SIZE(part)
+        cdef Column column
         if width > PyList_GET_SIZE(self.columns) - self.at:
             raise ValueError(f"a row of more than {len(self.columns)} values")
         for index in range(width):
-            self.size += (<Column>PyList_GET_ITEM(self.columns, self.at)).append(<object>PyTuple_GET_ITEM(part, index))
+            column = <Column>PyList_GET_ITEM(self.columns, self.at)
+            if PyTuple_GET_ITEM(part, index) == <PyObject *>None and column.nullable:
+                column.pending += 1  # as append does, without the call: most values are null
+            else:
+                self.size += column.append(<object>PyTuple_GET_ITEM(part, index))
             self.at += 1
         return 0
 

@@ -5,8 +5,10 @@ A function for each API makes dicts of the columns that it knows; the other colu
 makes no row, as every member sends one every few seconds. Compiled because most exchanges of an idle group come here.
 """
 
-from typing import Any  # no-cython-lint
+from collections.abc import Mapping  # no-cython-lint
+from typing import Any
 
+from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.rows cimport Body, instant
 from kproxy.session.exchanges cimport Exchange, Frame
 
@@ -22,18 +24,32 @@ JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
 CHANGES = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
 
 
-cpdef list group_events(Exchange exchange, Body request, Body response: Body | None):  # type: (...) -> list[dict[str, Any]]
-    """Return rows of group_events behind the column ``exchange``, as values by column. *request*: a message of READERS."""
-    cdef dict event
-    cdef list events = READERS[request.name](request.struct, None if response is None else response.struct, exchange.topic_names)
+cpdef int write_group_events(
+    Rows rows, tuple head: tuple[str, str | None, int], Exchange exchange, list events: list[dict[str, Any]],
+) except -1:  # type: (...) -> None
+    """Write what group_events found in an exchange. *head*: the columns up to ``exchange``."""
     cdef Frame asked = exchange.request
     cdef Frame answered = exchange.response
-    if not events:
-        return events  # of most heartbeats
+    cdef dict event
     began = None if asked is None else instant(asked.started_at)
-    at = began if answered is None else instant(answered.ended_at)
+    cdef tuple same = (*head, began, began if answered is None else instant(answered.ended_at))
     for event in events:
-        event["request_at"], event["seen_at"], event["client_id"] = began, at, exchange.client_id
+        rows.put(same)
+        rows.put_named(event | {"client_id": exchange.client_id})
+        rows.end()
+    return 0
+
+
+cpdef list group_events(
+    Body request, Body response: Body | None, names: Mapping[str, str],
+):  # type: (...) -> list[dict[str, Any]]
+    """Return rows of group_events behind the column ``seen_at``, without ``client_id``, as values by column.
+
+    *request*: a message of READERS; *names*: of topic ids.
+    """
+    cdef dict event
+    cdef list events = READERS[request.name](request.struct, None if response is None else response.struct, names)
+    for event in events:
         code = event.get("error_code")
         event["error_name"] = None if code is None else error_name(code)
     return events

@@ -5,4 +5,5 @@ from kproxy.output.tables.rows cimport Body
 from kproxy.session.exchanges cimport Exchange
 
 
-cpdef int write_offsets(Rows rows, tuple head, Exchange exchange, Body request, Body response) except -1
+cpdef tuple find_offsets(Body request, Body response, object names)
+cpdef int write_offsets(Rows rows, tuple head, Exchange exchange, str kind, list offsets) except -1

@@ -4,7 +4,9 @@
 Compiled because most exchanges of consumers come here.
 """
 
+from collections.abc import Mapping  # no-cython-lint
 from operator import attrgetter
+from typing import Any
 
 from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.rows cimport Body, instant, topic_of
@@ -14,79 +16,85 @@ NUMBER, INDEX = attrgetter("partition"), attrgetter("partition_index")  # what m
 cdef tuple NO_ENDS = (None, None, None)  # high_watermark, last_stable_offset, log_start_offset
 
 
-cdef class OffsetWriter:
-    """Writes the offsets of one exchange; ``head`` and what is the same in all its rows are set before."""
-
-    cdef Rows rows
-    cdef tuple head  # connection_id, broker, exchange
-    cdef object seen_at
-    cdef str kind
-    cdef object client_id
-    cdef object names
-
-    cdef int put(
-        self, tuple key, group_id, replica_id, offset, error_code, tuple ends=NO_ENDS, requested_timestamp=None
-    ) except -1:
-        """Write a row. *key*: name, id and number of a partition, as the bodies have them."""
-        name, topic_id = topic_of(key[0], key[1], self.names)
-        self.rows.put(self.head)
-        self.rows.put((self.seen_at, self.kind, self.client_id, group_id, replica_id, name, topic_id, key[2], offset))
-        self.rows.put(ends)
-        self.rows.put((requested_timestamp, error_code))
-        return self.rows.end()
-
-
 cpdef int write_offsets(
-    Rows rows, tuple head: tuple[str, str | None, int], Exchange exchange, Body request, Body response: Body | None,
+    Rows rows, tuple head: tuple[str, str | None, int], Exchange exchange, str kind, list offsets: list[tuple[Any, ...]],
 ) except -1:  # type: (...) -> None
-    """Write the rows of an exchange whose request is a message of ROWS. *head*: the columns up to ``exchange``."""
-    cdef OffsetWriter writer = OffsetWriter.__new__(OffsetWriter)
+    """Write what find_offsets found in an exchange. *head*: the columns up to ``exchange``."""
     cdef Frame asked = exchange.request
     cdef Frame answered = exchange.response
-    writer.rows, writer.head, writer.client_id, writer.names = rows, head, exchange.client_id, exchange.topic_names
+    cdef tuple same
+    cdef tuple row
+    seen_at = None
     if answered is not None:
-        writer.seen_at = instant(answered.ended_at)
+        seen_at = instant(answered.ended_at)
     elif asked is not None:
-        writer.seen_at = instant(asked.started_at)
-    writer.kind, write = ROWS[request.name]
-    write(writer, request.struct, None if response is None else response.struct)
+        seen_at = instant(asked.started_at)
+    same = (*head, seen_at, kind, exchange.client_id)
+    for row in offsets:
+        rows.put(same)
+        rows.put(row)
+        rows.end()
     return 0
 
 
-def _fetch(OffsetWriter writer, request, response):
+cpdef tuple find_offsets(
+    Body request, Body response: Body | None, names: Mapping[str, str],
+):  # type: (...) -> tuple[str, list[tuple[Any, ...]]]
+    """Return the kind of the offsets in a message of ROWS, and their rows from ``group_id`` on. *names*: of topic ids."""
+    kind, find = ROWS[request.name]
+    return kind, find(names, request.struct, None if response is None else response.struct)
+
+
+cdef tuple _row(
+    names, tuple key, group_id, replica_id, offset, error_code, tuple ends=NO_ENDS, requested_timestamp=None
+):
+    """Return a row. *key*: name, id and number of a partition, as the bodies have them."""
+    name, topic_id = topic_of(key[0], key[1], names)
+    return group_id, replica_id, name, topic_id, key[2], offset, *ends, requested_timestamp, error_code
+
+
+def _fetch(names, request, response):
     cdef dict sent = _partitions(request.topics, "topic")
     cdef dict answered = {} if response is None else _partitions(response.responses, "topic")
+    cdef list rows = []
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
     for key in sent | answered:
         requested, answer = sent.get(key), answered.get(key)
         ends = NO_ENDS if answer is None else (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
-        writer.put(key, None, replica_id, None if requested is None else requested.fetch_offset, _error(answer), ends)
+        rows.append(_row(names, key, None, replica_id, None if requested is None else requested.fetch_offset, _error(answer), ends))
+    return rows
 
 
-def _list(OffsetWriter writer, request, response):
+def _list(names, request, response):
     cdef dict answered = {} if response is None else _partitions(response.topics, "name")
+    cdef list rows = []
     for key, sent in _partitions(request.topics, "name").items():
         answer = answered.get(key)
         offset = None if answer is None else answer.offset
         if answer is not None and answer.old_style_offsets:  # version 0
             offset = answer.old_style_offsets[0]
-        writer.put(key, None, request.replica_id, offset, _error(answer), NO_ENDS, sent.timestamp)
+        rows.append(_row(names, key, None, request.replica_id, offset, _error(answer), NO_ENDS, sent.timestamp))
+    return rows
 
 
-def _commit(OffsetWriter writer, request, response):
+def _commit(names, request, response):
     cdef dict answered = {} if response is None else _partitions(response.topics, "name")
+    cdef list rows = []
     group_id = request.group_id or ""
     for key, sent in _partitions(request.topics, "name").items():
-        writer.put(key, group_id, None, sent.committed_offset, _error(answered.get(key)))
+        rows.append(_row(names, key, group_id, None, sent.committed_offset, _error(answered.get(key))))
+    return rows
 
 
-def _committed(OffsetWriter writer, request, response):
+def _committed(names, request, response):
+    cdef list rows = []
     if response is None:
-        return
+        return rows
     groups = [(group.group_id, group.topics) for group in response.groups or ()]
     for group_id, topics in groups or [(request.group_id, response.topics)]:
         for key, sent in _partitions(topics, "name").items():
-            writer.put(key, group_id or "", None, sent.committed_offset, sent.error_code)
+            rows.append(_row(names, key, group_id or "", None, sent.committed_offset, sent.error_code))
+    return rows
 
 
 ROWS = {

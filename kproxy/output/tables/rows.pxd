@@ -12,6 +12,7 @@ cdef class Body:
     cdef readonly object struct  # type: MessageStruct
     cdef readonly str name  # of the message
     cdef object form  # Form, in rows.pyx
+    cdef bint is_kept  # whether equal bodies have this object; nothing may change it
 
 
 cdef class Found:
@@ -41,6 +42,7 @@ cpdef tuple topic_of(object name, object topic_id, object names)
 cpdef tuple read_body(Frame frame)
 cpdef Found gather_bodies(Exchange exchange, Body request, Body response)
 cpdef list top_fields(Body request, Body response)
-cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded)
+cpdef tuple exchange_row(Exchange exchange, object undecoded)
+cpdef tuple body_columns(Body request, Body response, Found found, object names)
 cpdef list records_fields(Body request, Body response, object names)
 cpdef list batch_rows(RecordsField field, object batches, object problems)

@@ -5,7 +5,8 @@
     topic_of                  name and id of a topic
     read_body                 the body of a frame as an object, unless it is too large
     gather                    error codes, topics, groups, transactional ids, partitions anywhere in a body
-    exchange_row              a row of exchanges; top_fields are its columns from fields at the top of bodies
+    exchange_row              columns of exchanges that bodies do not change; body_columns: the others; top_fields: those of
+                              them that are fields at the top of bodies
     records_fields            the records fields of Produce and Fetch; batch_rows: their rows of record_batches
 
 Compiled because all of it runs for every exchange. Which fields are read is found once for each message and version, in
@@ -13,13 +14,12 @@ kproxy.output.tables.layouts.
 """
 
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING  # no-cython-lint
 
 from cpython.object cimport Py_TYPE, PyObject
 from libc.stdint cimport int64_t
 
-from kproxy.protocol.object_codec cimport decode
-from kproxy.protocol.program cimport Program
+from kproxy.output.small_bodies cimport keep, small_body
 from kproxy.protocol.records.batches cimport Batch
 from kproxy.protocol.slots cimport slot, slot_offset
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
@@ -62,8 +62,6 @@ cdef enum:
     TRANSACTION_KEY = 1
     MOST_PROTOCOLS = 100  # assignors of a member in one row
     MOST_RANGES = 1_000  # APIs of a broker in one row
-    MOST_KNOWN = 1024  # a few MB, if each is as long as it may be
-    LONGEST_KNOWN = 1024  # bytes of a body that is kept
 
 
 # Times
@@ -257,16 +255,11 @@ cdef class Form:
 
     cdef str name
     cdef Plan plan
-    cdef Program program  # None if the version has several layouts
-    cdef bint is_kept  # whether small bodies are kept, as they have no credentials
     cdef tuple getters  # of a request, or of a response; None until they are needed
 
     def __init__(self, message, int version):
-        programs = message.programs(version)
         self.name = message.name
         self.plan = Plan(layouts.searched_fields(message.name, version))
-        self.program = programs[0] if len(programs) == 1 else None
-        self.is_kept = self.program is not None and not self.program.holds_secrets
 
 
 cdef class Body:
@@ -285,7 +278,7 @@ cdef class Body:
 
 
 cdef dict _forms = {}  # at most one for each version of each message
-cdef dict _known = {}  # Form and bytes of a small body -> what read_body returns: many are sent again and again
+cdef dict _known = {}  # small_body -> what read_body returns
 
 
 cdef Form form_of(object message, int version):
@@ -299,7 +292,7 @@ cdef Form form_of(object message, int version):
 cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body | None, str | None]
     """Return (Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not read."""
     cdef Body body
-    cdef Form form
+    cdef tuple same
     if frame is None or frame.unread:
         return None, None
     message = frame.message
@@ -313,36 +306,16 @@ cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body |
         return _read_logged(frame, message)
     if len(frame.data) > LARGEST and message.name not in WITH_RECORDS:
         return None, f"{message.name} has {len(frame.data):,} bytes: one of more than {LARGEST:,} is not taken apart"
-    form = form_of(message, frame.body_version)
-    same = None
-    if form.is_kept and not frame.trailing and len(frame.data) - frame.body_start <= LONGEST_KNOWN:
-        same = form, frame.data[frame.body_start:]
-        known = _known.get(same)
+    try:
+        same = small_body(frame)
+        known = None if same is None else _known.get(same)
         if known is not None:
             return known
-    body = Body.__new__(Body)
-    body.form = form
-    body.name = form.name
-    body.message = message
-    body.version = frame.body_version
-    if form.program is not None:
-        try:
-            body.struct = decode(form.program, frame.data, frame.body_start, frame.trailing)
-            return (body, None) if same is None else keep(same, (body, None))
-        except DecodeError:
-            pass  # it may have a null where none is allowed
-    try:
-        body.struct = frame.decode()
+        body = Body(message, frame.body_version, frame.decode())
     except DecodeError as error:
         return None, str(error)
-    return body, None
-
-
-cdef tuple keep(tuple same, tuple read):
-    if len(_known) >= MOST_KNOWN:
-        _known.clear()
-    _known[same] = read
-    return read
+    body.is_kept = same is not None
+    return keep(_known, same, (body, None)) if body.is_kept else (body, None)
 
 
 cdef tuple _read_logged(Frame frame, object message):
@@ -357,21 +330,13 @@ cdef tuple _read_logged(Frame frame, object message):
 
 # Exchanges
 
-cpdef tuple exchange_row(
-    int64_t number, Exchange exchange, Found found, list top: list[Any], undecoded: str | None,
-):  # type: (...) -> tuple[Any, ...]
-    """Return the columns of exchanges up to described_topics, without connection_id.
+cpdef tuple exchange_row(Exchange exchange, undecoded: str | None):  # type: (...) -> tuple[Any, ...]
+    """Return the columns of exchanges from request_at to edited, which bodies do not change.
 
-    Args:
-        number: of the exchange in its connection.
-        found: what is in both bodies.
-        top: the return value of top_fields.
-        undecoded: why a body could not be read, where the exchange itself does not say.
+    *undecoded*: why a body could not be read, where the exchange itself does not say.
     """
     cdef Frame request = exchange.request
     cdef Frame response = exchange.response
-    cdef list codes = list(found.error_codes)
-    cdef list groups = list(found.groups)
     layout = assumed = None
     if request is not None:
         layout, assumed = request.layout, request.assumed_version
@@ -379,7 +344,6 @@ cpdef tuple exchange_row(
         layout = layout or response.layout
         assumed = response.assumed_version if assumed is None else assumed
     return (
-        number,
         None if request is None else instant(request.started_at),
         None if response is None else instant(response.ended_at),
         exchange.latency_ms,
@@ -402,14 +366,28 @@ cpdef tuple exchange_row(
         None if request is None else request.trailing or None,
         None if response is None else response.trailing or None,
         [] if is_plain(request) and is_plain(response) else exchange.edited,
+    )
+
+
+cpdef tuple body_columns(
+    Body request: Body | None, Body response: Body | None, Found found, names: Mapping[str, str],
+):  # type: (...) -> tuple[Any, ...]
+    """Return the columns of exchanges from error_codes to cluster_id.
+
+    *found*: what gather_bodies returns for the bodies; *names*: of topic ids.
+    """
+    cdef list codes = list(found.error_codes)
+    cdef list groups = list(found.groups)
+    return (
         codes,
         error_name(codes[0]) if codes else None,
-        topic_labels(found, exchange.topic_names),
+        topic_labels(found, names),
         found.partitions or None,
         groups,
         groups[0] if groups else None,
         next(iter(found.transactional_ids)) if found.transactional_ids else None,
-    ) + tuple(top)
+        *top_fields(request, response),
+    )
 
 
 cdef inline object correlation_id(number):

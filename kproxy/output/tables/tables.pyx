@@ -8,20 +8,21 @@ from typing import Any, TYPE_CHECKING
 
 from libc.stdint cimport int64_t
 
+from kproxy.output.small_bodies cimport keep
 from kproxy.output.tables.columns cimport Rows
-from kproxy.output.tables.group_events cimport group_events
-from kproxy.output.tables.offsets cimport write_offsets
+from kproxy.output.tables.group_events cimport group_events, write_group_events
+from kproxy.output.tables.offsets cimport find_offsets, write_offsets
 from kproxy.output.tables.rows cimport (
     Body,
     Found,
     RecordsField,
     batch_rows,
+    body_columns,
     exchange_row,
     gather_bodies,
     instant,
     read_body,
     records_fields,
-    top_fields,
 )
 from kproxy.session.exchanges cimport Event, Exchange, Frame
 
@@ -277,6 +278,42 @@ cdef str connection_id(Event first):
     return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
+cdef class Contents:
+    """What both bodies of an exchange say, in parts of rows: the same whenever equal bodies are sent again."""
+
+    cdef Found found
+    cdef tuple columns  # of exchanges; None until ``fill``
+    cdef str kind  # of offsets
+    cdef list offsets
+    cdef list group_events
+
+    cdef int fill(self, Body request, Body response, names) except -1:
+        """Find what only an exchange that is shown needs."""
+        if request is not None and request.name in ROWS:
+            self.kind, self.offsets = find_offsets(request, response, names)
+        if request is not None and request.name in READERS:
+            self.group_events = group_events(request, response, names)
+        self.columns = body_columns(request, response, self.found, names)
+        return 0
+
+
+cdef dict _known = {}  # both bodies, if they are kept -> Contents
+
+
+cdef Contents contents_of(Exchange exchange, Body request, Body response):
+    cdef Contents contents
+    cdef tuple bodies = (request, response)
+    names = exchange.topic_names
+    kept = (request is None or request.is_kept) and (response is None or response.is_kept) and type(names) is dict and not names
+    contents = _known.get(bodies) if kept else None
+    if contents is None:
+        contents = Contents()
+        contents.found = gather_bodies(exchange, request, response)
+        if kept:
+            keep(_known, bodies, contents)
+    return contents
+
+
 cdef class Tables:
     """Make the rows of every table from the events of captures.
 
@@ -384,11 +421,13 @@ cdef class Tables:
         cdef int64_t number = totals.count_exchange(exchange)
         cdef Body request
         cdef Body response
+        cdef Contents contents
         cdef Found found
         cdef tuple head, row
         request, no_request = read_body(exchange.request)
         response, no_response = read_body(exchange.response)
-        found = gather_bodies(exchange, request, response)
+        contents = contents_of(exchange, request, response)
+        found = contents.found
         undecoded = no_request or no_response
         totals.errors += 1 if found.error_codes else 0
         totals.undecoded += exchange.undecoded is not None or undecoded is not None
@@ -397,14 +436,12 @@ cdef class Tables:
         if not shown:
             return 0
         head = totals.connection_id, totals.broker(), number
-        if request is not None:
-            if request.name in ROWS:
-                write_offsets(self._offsets, head, exchange, request, response)
-            if request.name in READERS:
-                for event in group_events(exchange, request, response):
-                    self._groups.put(head)
-                    self._groups.put_named(event)
-                    self._groups.end()
+        if contents.columns is None:
+            contents.fill(request, response, exchange.topic_names)
+        if contents.offsets:
+            write_offsets(self._offsets, head, exchange, contents.kind, contents.offsets)
+        if contents.group_events:
+            write_group_events(self._groups, head, exchange, contents.group_events)
         if found.error_codes and response is not None:
             for row in error_rows(exchange, request, response, found):
                 self._errors.put(head)
@@ -412,9 +449,9 @@ cdef class Tables:
                 self._errors.end()
         fields = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if fields is None else self._add_records(totals, number, exchange, fields)
-        row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
-        self._exchanges.put((totals.connection_id, totals.broker()))
-        self._exchanges.put(row)
+        self._exchanges.put(head)
+        self._exchanges.put(exchange_row(exchange, undecoded))
+        self._exchanges.put(contents.columns)
         self._exchanges.put(counts)
         if self._bodies:
             self._exchanges.put(_json(exchange, bodies))

@@ -10,7 +10,7 @@ import pytest
 from kproxy.output.tables.columns import Rows
 from kproxy.output.tables.contracts import OFFSETS
 from kproxy.output.tables.errors import LONGEST, error_rows
-from kproxy.output.tables.offsets import write_offsets
+from kproxy.output.tables.offsets import find_offsets, write_offsets
 from kproxy.output.tables.rows import Body, gather_bodies
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.structs import Struct, struct_types
@@ -213,7 +213,7 @@ def test_what_a_fetch_left_out_as_unchanged_is_null_and_not_0() -> None:
     exchange = Exchange(Connection(1, "10.0.0.5:51234", "10.0.0.9:9092"), 0)
     written: list[Any] = []
     rows = Rows(OFFSETS, lambda table, batch: written.extend(batch.to_pylist()))
-    write_offsets(rows, ("c", None, 1), exchange, *bodies)
+    write_offsets(rows, ("c", None, 1), exchange, *find_offsets(*bodies, {}))
     rows.flush()
     (row,) = written
     assert [*row.values()] == [

@@ -12,7 +12,6 @@ from kproxy.output.tables.rows import Body
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
-from kproxy.session import Connection, Exchange
 from tests.support.tables import MANIFEST, broker_log, query, tables_of
 
 CLASSIC = "03-classic-rebalance-range.pcap"
@@ -98,9 +97,8 @@ def rows_of(name: str, version: int, request: dict[str, Any], response: dict[str
         Body(message(side), version, struct_types(side)[side](**fields))
         for side, fields in ((f"{name}Request", request), (f"{name}Response", response))
     )
-    exchange = Exchange(Connection(1, "10.0.0.1:1000", "10.0.0.2:9092"), 0)
     columns = [column.name for column in GROUP_EVENTS.columns[3:]]
-    return [dict.fromkeys(columns) | event for event in group_events(exchange, asked, answered)]
+    return [dict.fromkeys(columns) | event for event in group_events(asked, answered, {})]
 
 
 def test_a_heartbeat_without_news_has_no_row() -> None:

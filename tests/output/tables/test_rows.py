@@ -18,13 +18,13 @@ from kproxy.output.tables.rows import (
     Plan,
     RecordsField,
     batch_rows,
+    body_columns,
     exchange_row,
     gather,
     gather_bodies,
     instant,
     read_body,
     record_instant,
-    top_fields,
     topic_of,
 )
 from kproxy.protocol import message
@@ -134,20 +134,16 @@ NAMES = [column.name for column in EXCHANGES.columns]
 def row_of(exchange: Exchange) -> dict[str, Any]:
     request, response = read_body(exchange.request)[0], read_body(exchange.response)[0]
     found = gather_bodies(exchange, request, response)
-    row = exchange_row(1, exchange, found, top_fields(request, response), None)
-    return dict(zip(NAMES[2:], row, strict=False))
+    row = exchange_row(exchange, None) + body_columns(request, response, found, exchange.topic_names)
+    return dict(zip(NAMES[3:], row, strict=False))
 
 
 def test_columns_stand_in_the_order_of_the_contract() -> None:
     start = NAMES.index("member_id")
     assert NAMES[start : start + len(TOP_FIELDS)] == [column for column, _, _ in TOP_FIELDS]
-    row = exchange_row(1, Exchange(Connection(1, "a:1", "b:2"), 0), *_nothing(), None)
-    assert len(row) + 2 == NAMES.index("record_batches")
-
-
-def _nothing() -> tuple[Any, Any]:
     exchange = Exchange(Connection(1, "a:1", "b:2"), 0)
-    return gather_bodies(exchange, None, None), top_fields(None, None)
+    row = exchange_row(exchange, None) + body_columns(None, None, gather_bodies(exchange, None, None), {})
+    assert len(row) + 3 == NAMES.index("record_batches")
 
 
 def test_error_codes_are_those_in_the_json() -> None:
