@@ -83,6 +83,17 @@ class CannotDecrypt(KproxyError):
         self.offset = offset
 
 
+class CannotEncrypt(KproxyError):
+    """A batch whose fields cannot be encrypted. The message is one sentence without contents.
+
+    *is_away*: as a schema cannot be had now, so that it may be tried again.
+    """
+
+    def __init__(self, sentence: str, *, is_away: bool) -> None:
+        super().__init__(sentence)
+        self.is_away = is_away
+
+
 class ReadingKeys(Protocol):
     """Where the data keys of records are: DataKeys of the filter, or OutputKeys."""
 

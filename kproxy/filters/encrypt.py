@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
-from kproxy.encryption.batches import CannotDecrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
+from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
@@ -37,7 +37,6 @@ from kproxy.filters.contract import (
     Response,
     Verdict,
 )
-from kproxy.filters.encrypted_fields import REGISTRY_AWAY, RecordFields, field_paths, topics_at_hand
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import (
     PATIENCE_S,
@@ -51,15 +50,17 @@ from kproxy.filters.fetched_records import (
     withhold_unknown,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
-from kproxy.filters.mask import parse_path
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Record, read_batches
 from kproxy.protocol.records.editing import TooLarge
-from kproxy.schemas.fields import FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
-from kproxy.schemas.store import Schemas
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # most workers need no schemas: 1 MB
+    from kproxy.filters.encrypted_fields import RecordFields
+    from kproxy.schemas.store import Schemas
 
 T = TypeVar("T")
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
@@ -74,6 +75,7 @@ MOST_KEY_NAME = 255
 FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the envelope without names and data key
 USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
+REGISTRY_AWAY = "the schema registry has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
     "key service away": ErrorCode.KAFKA_STORAGE_ERROR,
@@ -192,18 +194,22 @@ class EncryptRule(Options, frozen=True):
     ] = ()
 
     def __post_init__(self) -> None:
+        if not self.fields:
+            return
+        from kproxy.filters.mask import parse_path, parse_paths  # noqa: PLC0415
+
         problems = []
         for number, path in enumerate(self.fields):
             try:
                 parse_path(path)
             except ValueError as error:
                 problems.append((f"fields[{number}]", str(error)))
-        if self.fields and self.compress is not None:
+        if self.compress is not None:
             problems.append(("compress", "fields are not compressed: leave it out of a rule with fields"))
         if problems:
             raise OptionMistakes(problems)
         try:
-            field_paths(self.fields)
+            parse_paths(self.fields)
         except ValueError as error:
             raise OptionMistakes([("fields", str(error))]) from None
 
@@ -302,7 +308,7 @@ class Job:
     rule: EncryptRule
     key: WritingKey | None = None
     record_keys: SealKey | None = None
-    fields: RecordFields | None = None
+    fields: "RecordFields | None" = None
     passed: list[str] = field(default_factory=list)  # why values were written as they are
     records: bytes = b""  # when they are encrypted
     refused: tuple[int, str] | None = None
@@ -366,7 +372,7 @@ class Encrypt(Filter):
         self._next_outage = 0.0  # when another one may be logged
         self._missing: dict[str, set[Envelope]] = {}  # by share group: the data keys that it waits for
         self._keys: DataKeys
-        self._schemas = Schemas()
+        self._schemas: Schemas | None = None
         self._fields: dict[str, RecordFields] = {}
         self.checks_schemas = any(rule.fields for rule in options.rules)
 
@@ -412,8 +418,10 @@ class Encrypt(Filter):
 
         return growth
 
-    def problems_with_schemas(self, schemas: Schemas) -> Iterator[str]:
+    def problems_with_schemas(self, schemas: "Schemas") -> Iterator[str]:
         """Yield which fields cannot be encrypted, by the schemas at hand."""
+        from kproxy.filters.encrypted_fields import RecordFields, topics_at_hand  # noqa: PLC0415
+
         for topic in topics_at_hand(schemas):
             rule = self._rule_of(topic)
             if rule is not None and rule.fields and rule.writes == "encrypted":
@@ -429,8 +437,8 @@ class Encrypt(Filter):
         options = self.options
         limits = DataKeyLimits(options.data_key_records, options.data_key_age, options.while_away)
         if self.checks_schemas:
-            self._schemas = self.runtime.schemas()
-            for problem in self.problems_with_schemas(self._schemas):
+            self._schemas = schemas = self.runtime.schemas()
+            for problem in self.problems_with_schemas(schemas):
                 raise UsageError(problem)
         self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
 
@@ -451,10 +459,12 @@ class Encrypt(Filter):
             self._rules[topic] = next(rules, None)
         return self._rules[topic]
 
-    def fields_of(self, topic: str, rule: EncryptRule) -> RecordFields | None:
+    def fields_of(self, topic: str, rule: EncryptRule) -> "RecordFields | None":
         """Return what encrypts and decrypts the fields that a rule names; None if it names none."""
-        if not rule.fields:
+        if not rule.fields or self._schemas is None:
             return None
+        from kproxy.filters.encrypted_fields import RecordFields  # noqa: PLC0415
+
         if topic not in self._fields:
             if len(self._fields) > 10_000:
                 self._fields.clear()
@@ -533,9 +543,9 @@ class Encrypt(Filter):
     async def _encrypt_in_thread(self, job: Job, is_late: bool) -> None:
         try:
             await self.runtime.in_thread(partial(_encrypt, job))
-        except SchemaNotYet:
+        except NotYet:
             if not is_late:
-                raise NotYet from None
+                raise
             job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, REGISTRY_AWAY
 
     def _jobs(self, message: Any) -> Iterator[Job]:
@@ -764,7 +774,7 @@ def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
 
 
 def _encrypt(job: Job) -> None:
-    """Encrypt the records of a partition. Raises SchemaNotYet."""
+    """Encrypt the records of a partition. Raises NotYet while a registry is asked for a schema."""
     if job.key is None or job.refused is not None:
         return
     batches = read_batches(job.partition.records)
@@ -776,11 +786,8 @@ def _encrypt(job: Job) -> None:
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
             return
-        except SchemaAway as error:
-            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, str(error)
-            return
-        except (FieldRefused, NotDescribed) as error:
-            job.refused = ErrorCode.POLICY_VIOLATION, str(error)
+        except CannotEncrypt as error:
+            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS if error.is_away else ErrorCode.POLICY_VIOLATION, str(error)
             return
         if made is None:
             break

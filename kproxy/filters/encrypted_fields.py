@@ -3,15 +3,14 @@
 from base64 import b64encode
 from collections.abc import Callable
 
-from kproxy.encryption.batches import CannotDecrypt, ReadFields, ValueReader, encrypt_fields
+from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, ReadFields, ValueReader, encrypt_fields
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
 from kproxy.encryption.fields import Names, Place, may_be_in
 from kproxy.filters.mask import parse_paths
+from kproxy.filters.turns import NotYet
 from kproxy.protocol.records import Batch, Record
 from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
 from kproxy.schemas.store import Collection, Schemas
-
-REGISTRY_AWAY = "the schema registry has not answered in time"
 
 
 def field_paths(fields: tuple[str, ...]) -> FieldPaths:
@@ -40,7 +39,7 @@ class RecordFields:
 
         *report*: called for each value that is written as it is, with the reason.
 
-        Raises TooLarge, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet.
+        Raises TooLarge, CannotEncrypt, and NotYet while a registry is asked for a schema.
         """
         seal, names = key.sealing_fields(), Names()
 
@@ -57,7 +56,12 @@ class RecordFields:
                 report(str(error))
                 return value
 
-        return encrypt_fields(batch, edit)
+        try:
+            return encrypt_fields(batch, edit)
+        except SchemaNotYet:
+            raise NotYet from None
+        except (FieldRefused, NotDescribed, SchemaAway) as error:
+            raise CannotEncrypt(str(error), is_away=isinstance(error, SchemaAway)) from None
 
     def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> ReadFields:
         """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
