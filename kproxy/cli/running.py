@@ -1,6 +1,6 @@
-"""The program of ``kproxy run``: ``python -m kproxy.cli.running FD``. It checks the configuration, then is the supervisor.
+"""The program that ``kproxy run`` becomes (run.py): it checks the configuration, then is the supervisor.
 
-FD is a memfd with the options as JSON (kproxy.config.reading.Options). Click is not imported here.
+Its argument is a memfd with the options as JSON (kproxy.config.reading.Options). Click is not imported here.
 """
 
 import os
@@ -12,6 +12,7 @@ from typing import NoReturn
 from msgspec import Struct
 from msgspec.msgpack import Decoder, encode
 
+from kproxy.cli import end_start_up
 from kproxy.cli.endings import INTERRUPTED, show_error
 from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
@@ -21,6 +22,7 @@ from kproxy.proxy.supervisor.start import main as supervise
 
 def main() -> int:
     """Run with the inherited options. Return the exit code."""
+    end_start_up()
     try:
         options = inherited_options(int(sys.argv[1]))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -87,7 +89,3 @@ def _answer(options: Options, answering: int) -> NoReturn:
     finally:
         sys.stderr.flush()
         os._exit(code)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
