@@ -9,6 +9,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from msgspec import structs
 
 from kproxy.config.files import check_filters
 from kproxy.config.structs import Cluster, Config, FilterUse
@@ -96,14 +97,10 @@ class FieldBench(Bench):
     """The filter with rules that name fields, and a registry of three schemas."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> None:
-        super().__init__(monkeypatch, rules=list(rules), wait=0.1)
-        self.with_schemas(KNOWN)
-
-    def with_schemas(self, schemas: Schemas) -> None:
-        self.runtime.given_schemas = schemas
-        encrypt: Any = next(one for one in self.chain.filters if one.name == "encrypt")
-        encrypt._fields.clear()
-        encrypt.on_start()
+        super().__init__(monkeypatch, rules=list(rules))
+        self.runtime.given_schemas = KNOWN
+        self.encrypt: Any = next(one for one in self.chain.filters if one.name == "encrypt")
+        self.encrypt.on_start()
 
     def put(self, *values: bytes | None) -> list[bytes | None]:
         """What a broker gets."""
@@ -206,7 +203,9 @@ def test_a_schema_that_a_registry_has_to_be_asked_for_is_waited_for(monkeypatch:
     bench = FieldBench(monkeypatch, rule("$.note"))
     (written,) = bench.put(avro(DATUM))
     registry = Collection("a registry", is_asked=True)
-    bench.with_schemas(Schemas([registry]))
+    bench.encrypt._schemas = Schemas([registry])
+    bench.encrypt._fields.clear()
+    bench.encrypt.options = structs.replace(bench.encrypt.options, wait=0.1)
     assert bench.refusal(avro(DATUM)) == "the schema registry has not answered in time"
     assert bench.fetch(stored([written])).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert bench.got(b'{"plain":1}') == [b'{"plain":1}']
