@@ -4,7 +4,8 @@ title: Clients that ask for metadata again and again
 severity: notice
 meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
-  all the time looks for a topic that does not exist, is created anew for each record, or lists every topic by mistake.
+  all the time looks for a topic that does not exist or has no leader, does not get to the leader, is created anew for each record, or
+  lists every topic by mistake.
 basis:
   rests_on: Metadata requests of a client in its busiest minute
   certainty: measured
@@ -20,7 +21,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.age.ms
 parameters:
   min_requests_per_minute: {default: 120, meaning: "Fewer Metadata requests of one client, in its busiest minute, are not listed."}
-verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that the topics it names exist."
+verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that its topics exist and their leaders can be reached."
 order: 42
 only_if: FROM exchanges WHERE api_key = 3 HAVING count(*) >= $min_requests_per_minute
 frame:
