@@ -22,6 +22,7 @@ from kproxy.errors import Malformed
 
 cdef enum:
     LONGEST_FIELD = 0x7FFFFFFF
+    TURN = 65_536  # bytes of records that are edited until other threads have their turn
     LONGEST_VALUE = 512  # bytes of a header's value that is searched for; longer values are ignored
 
 # Keys and values
@@ -233,8 +234,15 @@ def replace_fields(
         reason = opened.error or opened.skipped or "bytes in a batch of no records"
         raise Malformed(reason, position=opened.batch.position)
     try:
-        with nogil:
-            status = edit_records(&edits, &w, values, keys, headers)
+        if isinstance(values, (ValueEditor, CallingEditor)) or isinstance(keys, CallingEditor) or headers is not None:
+            status = 1
+            while status > 0:  # taking the lock of the interpreter for each record costs more than many a change
+                status = edit_records(&edits, &w, values, keys, headers, w.c.at + TURN)
+                with nogil:
+                    pass  # other threads have their turn
+        else:
+            with nogil:
+                status = edit_records(&edits, &w, values, keys, headers, NULL)
         if status < 0:
             raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
         if edits.out.size == 0:
@@ -248,18 +256,21 @@ def replace_fields(
         free(edits.headers.data)
 
 
-cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys, HeaderEditor headers) except -2 nogil:
-    """Edit all records; return -1 if the walker has a fault."""
+cdef int edit_records(
+    Edits *edits, Walker *w, Editor values, Editor keys, HeaderEditor headers, const uint8_t *until,
+) except -2 nogil:
+    """Edit the records that begin before *until* (NULL: all); return 1 if others may follow, -1 if the walker has a fault."""
     cdef RecordShape shape
     cdef int status
     memset(&shape, 0, sizeof(RecordShape))
-    while True:
+    while until == NULL or w.c.at < until:
         edits.record = w.c.at
         status = next_record(w, &shape)
         if status <= 0:
             return status
         if edit_record(edits, &shape, values, keys, headers) < 0:
             return -2
+    return 1
 
 
 cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor keys, HeaderEditor headers) except -1 nogil:

@@ -11,7 +11,7 @@ from kproxy.filters.mask import parse_paths
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.editing import RecordBatch
-from kproxy.protocol.records.in_place import Editor, find_headers, insert_headers, replace_fields
+from kproxy.protocol.records.in_place import Editor, ValueEditor, find_headers, insert_headers, replace_fields
 from kproxy.protocol.records.objects import encode_records, read_objects
 from tests.support.conversation import records_of
 from tests.support.corpus import golden_lines
@@ -64,6 +64,15 @@ def test_bytes_of_records_that_stay_and_varints_that_are_too_long() -> None:
     data = batch_of(2, bytes([len(odd) * 2 | 0x80, 0]) + odd + b"\x8e\x00" + kept)
     new = head + bytes([len(HIDDEN) * 2]) + HIDDEN + b"\x00"
     assert replaced(data) == bytes([len(new) * 2]) + new + b"\x8e\x00" + kept
+
+
+def test_records_are_changed_by_a_function_to_the_last_whatever_their_sizes() -> None:
+    """Other threads have a turn every 64 KiB: records end there, or begin, or are longer."""
+    values = [b"x" * size for size in (*range(65_430, 65_445), *[1_000] * 300, 200_000, 0)]
+    records = [Record(offset=at, key=b"%d" % at, value=value) for at, value in enumerate(values)]
+    changed = [Record(offset=at, key=one.key, value=b"%d" % at) for at, one in enumerate(records)]
+    made = replaced(write_batches([RecordBatch(records)]), ValueEditor(lambda key, value: key or b""))
+    assert made == write_batches([RecordBatch(changed)])[61:]
 
 
 def test_a_batch_without_a_change() -> None:
