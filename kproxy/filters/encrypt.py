@@ -335,9 +335,12 @@ class Encrypt(Filter):
     broker has to leave room for that.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
-    service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. A producer that waits for no
-    response (acks=0) hears nothing, and its records are lost. A topic id (Produce from version 13 on) whose name no Metadata
-    response has said yet is refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata.
+    service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. After that one producers do not try
+    again: it takes a person to give the right or the key back, and until delivery.timeout.ms (2 minutes) no application would
+    hear of it. Java's producer shows the sentence that comes with it, which names the key; with TOPIC_AUTHORIZATION_FAILED it
+    would show none, and people would look into the ACLs of the brokers. A producer that waits for no response (acks=0) hears
+    nothing, and its records are lost. A topic id (Produce from version 13 on) whose name no Metadata response has said yet is
+    refused with UNKNOWN_TOPIC_ID, after which the client asks for Metadata.
 
     A consumer gets KAFKA_STORAGE_ERROR and tries again while the key service is away, TOPIC_AUTHORIZATION_FAILED for a key that
     is refused, and CORRUPT_MESSAGE for all else that cannot be decrypted: the log says the offset and why. Records of the
