@@ -228,7 +228,7 @@ def test_verdicts_say_what_their_numbers_count() -> None:
         with Database([CAPTURES / name]) as database:
             analyses = [library.load()[one] for one in ("map", "inventory", "topics", "lag", "readiness")]
             words |= {(name[:2], one.id): answer(database, one, {}).verdict for one in analyses}
-    assert words["05", "lag"] == "1 group; farthest behind: adm-g on adm-a-0, by at least 7 records"
+    assert words["05", "lag"] == "1 group; farthest behind: adm-g on adm-a-0, by at least 7 offsets"
     assert words["05", "map"].startswith("9 topics seen; used or administered by 2 client ids. ")
     assert words["05", "topics"].startswith("1 topic with records; ")
     assert words["10", "inventory"].startswith("2 clients and 8 client ids of brokers in all; ")

@@ -11,7 +11,7 @@ columns:
   topic: ""
   partition: ""
   at_ms: the last moment in each bucket_ms
-  lag: end_offset - committed_offset; 0 if the commit is ahead of the highest end that was seen
+  lag: end_offset - committed_offset, in which markers of transactions count as well; 0 if the commit is ahead of the highest end that was seen
   committed_offset: from a commit, or from an answer to OffsetFetch
   end_offset: from Fetch and Produce responses and ListOffsets
   since_commit_ms: milliseconds since the last commit; empty if only an answer to OffsetFetch was seen
@@ -22,7 +22,7 @@ action: If lag grows, add consumers (up to the number of partitions) or look at 
 parameters:
   bucket_ms: {default: 0, meaning: "One row is kept for each period of this length, the last; 0: a second, or longer for at most about 20,000 rows."}
 sampled: Later commits, and later ends of partitions, may be among the exchanges that are missing.
-verdict: "{count group_id:group/groups}; [{lag:?}farthest behind: {group_id} on {topic}-{partition}, by at least {lag:record/records}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
+verdict: "{count group_id:group/groups}; [{lag:?}farthest behind: {group_id} on {topic}-{partition}, by at least {lag:offset/offsets}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""
 order: 20
 */
