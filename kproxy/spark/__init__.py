@@ -72,10 +72,11 @@ In the catalog the first file has the rows of all, and they are replaced togethe
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.
 
-What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does about as much as in kproxy decode: the
-survey adds 0.4 s for each GiB, and decoding one connection after the other saves most of that. Two cores at once do 0.65 to 0.9
-each of what one does alone, and two runs of kproxy decode suffer, too. Spark's JVM and Python workers take 4 to 6 s of CPU more,
-more than kproxy decode takes for 1 GiB of large requests: with Spark, a core does 0.25 of decode on 1 GiB, and 0.5 on 2 GiB.
+What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does 0.86 to 1.0 of what it does in kproxy
+decode, from 1 GiB on, whether it is one or two: the survey adds 0.4 s for each GiB, and decoding one connection after the other
+saves most of that. Two runs of kproxy decode at once do 0.77 to 0.92 each of what one does alone. Spark's JVM and Python
+workers take 4 to 6 s of CPU more, more than kproxy decode takes for 1 GiB of large requests: with Spark, a core did 0.25 of
+decode on 1 GiB, and 0.5 on 2 GiB.
 Memory does not grow with the capture. For a cluster plan 1 GiB for the JVM of each executor and 0.5 GiB for each core. 10 TB a
 day of large requests keep one core busy on average, of tiny requests ten, since rows cost more than bytes. Of a divided capture
 each byte is read once, written to the staging folder, and read there.

@@ -5,14 +5,16 @@ meaning: >-
 stored: true
 */
 WITH ranges AS (
-  SELECT c.broker_address, c.broker_port,
+  SELECT broker_address, broker_port,
     try_cast(split_part(text, ':', 1) AS SMALLINT) AS api_key,
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 1) AS SMALLINT) AS lowest,
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 2) AS SMALLINT) AS highest
-  FROM (
-    SELECT connection_id, text FROM exchanges CROSS JOIN unnest(offered_versions) AS offered(text)
-  ) o
-  JOIN connections c ON c.connection_id = o.connection_id
+  FROM (  -- a broker gives the same answer to all: each is read once
+    SELECT DISTINCT c.broker_address, c.broker_port, e.offered_versions
+    FROM exchanges e
+    JOIN connections c ON c.connection_id = e.connection_id
+    WHERE e.offered_versions IS NOT NULL
+  ) d CROSS JOIN unnest(offered_versions) AS offered(text)
 )
 SELECT broker_address, broker_port, api_key, min(lowest) AS lowest, max(highest) AS highest, min(highest) AS always
 FROM ranges
