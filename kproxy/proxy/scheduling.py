@@ -27,10 +27,10 @@ too long (Stuck). It needs the interpreter for that, which a thread in C does no
 
 SCHED_IDLE alone does not keep these threads out of a worker's way. The kernel is fair: a thread that has just woken up has a
 claim on the core, however small its share is, and once it is chosen it keeps the core until the next tick of the clock: up to
-4 ms. So analyzer and page sleep for a moment after each half millisecond of work (Breaks); the analyzer does not while a ring
-fills. At 20,000 exchanges a second on two cores, with the page open, a worker waited for one of them for more than 2 ms 3 times
-a second without breaks and 0.6 times with them (perf sched), and the 99th percentile of round trips was 4.1 ms without and
-2.6 ms with them in the quietest rounds, where haproxy had 2.3.
+4 ms. So analyzer and page sleep for a moment after each half millisecond of work (Breaks), but not while they are behind: a
+ring fills, or the page gets exchanges a second late. At 20,000 exchanges a second on two cores, with the page open, a worker
+waited for one of them for more than 2 ms 3 times a second without breaks and 0.6 times with them (perf sched), and the 99th
+percentile of round trips was 4.1 ms without and 2.6 ms with them in the quietest rounds, where haproxy had 2.3.
 """
 
 import asyncio

@@ -27,6 +27,7 @@ from kproxy.session import BadFrame, Event, Gap, NotKafka
 SHOW_S, MOST_SHOW_S = 0.4, 1.0
 FEW = 2_000  # exchanges
 LOOK_S = 0.2
+LATE_NS = 1_000_000_000  # from which on a feed is read without breaks
 READ = 256 << 10
 OPEN_SHARE = 0.05  # most of the time that may be spent on the rows of open connections
 ACTIVITY_S = 10.0  # between two rows of what connections did
@@ -193,9 +194,11 @@ class LiveFeed:
             except (OSError, ValueError):  # cut off, or no feed
                 return
             for records in received:
+                is_late = time.time_ns() - self._tally.at > LATE_NS
                 for record in records:
                     self._receive(record)
-                    breaks.take_when_due()
+                    if not is_late:
+                        breaks.take_when_due()
                 self._show_when_due()
             if not size:
                 return
