@@ -613,7 +613,7 @@ def flag_as_key(lab: Lab) -> None:
 @workload("A program polls rarely but within its time, and its group rebalances meanwhile.", healthy=True)
 def polls_rarely(lab: Lab) -> None:
     lab.topic("orders", 4)
-    lab.produce("shop", "orders", rate=4)
+    lab.produce("shop", "orders", rate=1.5)
     words = {"library": "java", "max_poll_records": 10, "max_poll_interval_ms": 30_000, "pause": 0.5}
     lab.consume("billing-1", "orders", group="billing", **words)
     lab.wait(12)
