@@ -16,6 +16,14 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number * (0.3 if bad else 300), ApiKey.METADATA)
 
 
+@scene("metadata_storm", client_id="loop", requests=200)
+def _(tables: Rows, bad: bool) -> None:
+    """A burst of a second, as of aiokafka after a topic was made again, is none."""
+    client = tables.client("loop")
+    for number in range(200):
+        client.ask(number * (0.05 if bad else 0.005), ApiKey.METADATA)
+
+
 @scene(
     "connection_churn", client_id="job", connections=40, connections_in_busiest_minute=40, requests_per_connection=2.0,
     broker="10.0.0.9:9092",

@@ -5,7 +5,7 @@ severity: notice
 meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
   all the time looks for a topic that does not exist or has no leader, does not get to the leader, is created anew for each record, or
-  lists every topic by mistake.
+  lists every topic by mistake. A burst in few seconds, as after a topic was made again, is not listed.
 basis:
   rests_on: Metadata requests of a client in its busiest minute
   certainty: measured
@@ -21,6 +21,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.age.ms
 parameters:
   min_requests_per_minute: {default: 120, meaning: "Fewer Metadata requests of one client, in its busiest minute, are not listed."}
+  min_seconds: {default: 5, meaning: "A minute with requests in fewer of its seconds does not count."}
 verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that its topics exist and their leaders can be reached."
 order: 42
 only_if: FROM exchanges WHERE api_key = 3 HAVING count(*) >= $min_requests_per_minute
@@ -36,7 +37,8 @@ frame:
   order_by: requests_in_busiest_minute DESC, requests DESC
 */
 WITH minutes AS (
-    SELECT client_id, client_address, at_us // 60000000 AS minute, count(*) AS requests_in_minute
+    SELECT client_id, client_address, at_us // 60000000 AS minute,
+        CASE WHEN count(DISTINCT at_us // 1000000) >= $min_seconds THEN count(*) ELSE 0 END AS requests_in_minute
     FROM client_exchanges
     WHERE api_key = 3 AND unanswered IS NULL
     GROUP BY client_id, client_address, at_us // 60000000
