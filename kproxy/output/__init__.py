@@ -18,6 +18,7 @@ several. from_jsonl.py turns lines back into events.
 
     bodies.py        both bodies of an exchange as Kafka's JSON, read once, with what is inside bytes and records fields (Opener);
                      what is missing; error codes and names in them
+    small_bodies.pxd what is made of small bodies is kept for equal ones: their JSON, their parts of rows
     tls.py           what is known about a connection's TLS, as an object of the decoded log and in words
     escaping.py      strings from the wire made safe for a terminal, and as labels of metrics
     times.py         times, durations and sizes as text

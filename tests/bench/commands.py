@@ -8,9 +8,8 @@
 
 Small exchanges (tiny, 38 MB) take as JSON lines a 28th of the CPU of `tshark -T json`; as text, 0.26 of `tshark -T fields`. Half
 of text's CPU is reading: packets, flows, sessions, without any output. Parquet takes 0.9 of JSON lines' CPU for large batches
-(loopback, 200 MB) and 1.5 of it for small exchanges: rows of four tables in place of one line, and 0.15 s for pyarrow's import
-and its writer. Compiling what makes the rows, and keeping small bodies that are sent again, brought 2.0 to 1.5; less work for
-nulls in the columns brought nothing more.
+(loopback, 200 MB) and 1.1 of it for small exchanges, where equal bodies come again and again: the rest is pyarrow's import and
+its writer, 0.15 s. What bodies say in rows is kept for equal ones, which brought 1.5 to 1.1.
 
 A command gets the capture's path at its end; ``{}`` in it is that path, too. `kproxy` is this tree's. CPU is that of all its
 processes, start-up included. With --until there are also the seconds until TEXT stands on a terminal. traffic.py has the shapes.

@@ -19,7 +19,8 @@ processes, except for topic_activity beyond those 200,000 keys.
 
 To add
     a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py
-    another column of exchanges or record_batches    contracts.py, exchange_row or batch_rows in rows.pyx: same position in both
+    another column of exchanges                      contracts.py, exchange_row or body_columns in rows.pyx: same position in both
+    a column of record_batches                       contracts.py, batch_rows in rows.pyx: same position in both
     a column of connections                          contracts.py, ConnectionTotals.row in tables.pyx
     an API that is about groups                      its function in READERS of group_events.pyx
     a table                                          contracts.py (TABLES), its Rows in Tables, the rows in a module of its own

@@ -213,6 +213,25 @@ def test_what_is_not_shown_counts_for_its_connection_only() -> None:
     assert (row["requests"], row["responses"], row["closed_by"], row["closed"]) == (1, 1, "broker", "finished")
 
 
+def test_equal_bodies_have_rows_of_their_own() -> None:
+    topic_id = "pmO91lHxS7OjVeK-fFGfFA"
+    text = f'{{"topics": [{{"topicId": "{topic_id}", "name": null}}], "allowAutoTopicCreation": true, '
+    asked = message("MetadataRequest")
+    data = asked.encode(12, asked.from_json(12, text + '"includeTopicAuthorizedOperations": false}'))
+    written: list[dict[str, Any]] = []
+    tables = Tables(lambda table, batch: written.extend(batch.to_pylist()) if table.name == "exchanges" else None)
+    for at, client_id, names in ((1_000, "a", {}), (2_000, "b", {topic_id: "orders"}), (3_000, "c", {})):
+        request = Frame(data, at, at, message=asked, body_version=12)
+        connection = Connection(1, "10.0.0.1:1000", "10.0.0.2:9092")
+        tables.add(Exchange(connection, at, 3, 12, at, client_id, request, topic_names=names), "trace.pcap")
+    tables.flush()
+    assert [(row["client_id"], row["correlation_id"], *row["topics"]) for row in written] == [
+        ("a", 1_000, topic_id),
+        ("b", 2_000, "orders"),
+        ("c", 3_000, topic_id),
+    ]
+
+
 def test_what_is_not_here_of_an_exchange_and_what_comes_after_it() -> None:
     """Metadata v13 of librdkafka 2.16 with three bytes more, its mock cluster's answer with one; a response cut by a snaplen."""
     batches: list[pyarrow.RecordBatch] = []
