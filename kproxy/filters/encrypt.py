@@ -196,14 +196,9 @@ class EncryptRule(Options, frozen=True):
     def __post_init__(self) -> None:
         if not self.fields:
             return
-        from kproxy.filters.mask import parse_path, parse_paths  # noqa: PLC0415
+        from kproxy.filters.mask import parse_paths, path_problems  # noqa: PLC0415
 
-        problems = []
-        for number, path in enumerate(self.fields):
-            try:
-                parse_path(path)
-            except ValueError as error:
-                problems.append((f"fields[{number}]", str(error)))
+        problems = path_problems(self.fields)
         if self.compress is not None:
             problems.append(("compress", "fields are not compressed: leave it out of a rule with fields"))
         if problems:

@@ -10,7 +10,7 @@ Only Fetch and ShareFetch are held (and Metadata, for the names of topics by the
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -33,7 +33,7 @@ from kproxy.filters.fetched_records import (
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
 from kproxy.filters.turns import NotYet, retried
-from kproxy.options import OptionMistakes, Options, text
+from kproxy.options import OptionMistakes, Options, Problem, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.records import Batch
 from kproxy.protocol.records.editing import TooLarge, change_fields
@@ -55,12 +55,7 @@ class MaskRule(Options, frozen=True):
     ] = ("*",)
 
     def __post_init__(self) -> None:
-        problems = []
-        for number, path in enumerate(self.fields):
-            try:
-                parse_path(path)
-            except ValueError as error:
-                problems.append((f"fields[{number}]", str(error)))
+        problems = path_problems(self.fields)
         if problems:
             raise OptionMistakes(problems)
 
@@ -343,6 +338,17 @@ def parse_path(path: str) -> Path:
     if not steps or at < len(path):
         raise ValueError(f"{path!r} is no JSON path: write $.name, $.list[*].name, $['a name'], $.list[0]")
     return tuple(steps)
+
+
+def path_problems(fields: Sequence[str]) -> list[Problem]:
+    """Return what is wrong with the paths of an option ``fields``."""
+    problems = []
+    for number, path in enumerate(fields):
+        try:
+            parse_path(path)
+        except ValueError as error:
+            problems.append((f"fields[{number}]", str(error)))
+    return problems
 
 
 def parse_paths(paths: Iterable[str]) -> list[State]:
