@@ -236,7 +236,7 @@ class FaultyServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that stops reading is right to do so."""
+        """Print nothing: clients stop reading on purpose here."""
 
     def close(self) -> None:
         """Stop."""

@@ -146,7 +146,7 @@ EXCHANGES = Table(
         exchange                 int64!    number of the exchange in its connection, from 1, in the order of completion
         request_at               time      first byte of the request
         response_at              time      last byte of the response
-        latency_ms               double    from request_at to response_at; null if the response has no end (ms)
+        latency_ms               double    first byte of the request to last of the response; null if the response has no end (ms)
         request_in_proxy_ms      double    from the request's first byte received by kproxy to its last byte sent to the broker;
                                            this and the next two are null unless kproxy wrote the log while it forwarded (ms)
         broker_ms                double    from then to the response's first byte received by kproxy (ms)

@@ -121,7 +121,7 @@ export class AnswersView {
     return html`<div class="bar live-span">
       <label>Of <select aria-label="Of which time" @change=${(event) => this.chooseSpan(event.target.value)}>${SPANS.map(([minutes, title]) => html`<option value=${minutes} ?selected=${minutes === this.last}>${title}</option>`)}</select></label>
       <button aria-pressed=${String(this.paused)} @click=${() => this.pause()}>${this.paused ? "Go on" : "Pause"}</button>
-      <span class="note" title=${this.source.mostBytes ? `The newest ${bytes(this.source.mostBytes)} of exchanges are kept.` : nothing}>${this.shownAt ? `${clock(from)} to ${clock(to)} UTC${this.paused ? ", paused" : ""}` : "no exchange yet"}</span></div>`;
+      <span class="note" title=${this.source.mostBytes ? `The newest ${bytes(this.source.mostBytes)} of exchanges are kept.` : nothing}>${this.shownAt ? `${clock(from)} to ${clock(to)} UTC${this.paused ? ", paused" : ""}` : this.source.lastNs ? nothing : "no exchange yet"}</span></div>`;
   }
 
   /** The width of charts, in pixels. */

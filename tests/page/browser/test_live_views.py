@@ -118,6 +118,17 @@ def test_a_view_is_of_the_last_minutes_that_its_address_names(watched: tuple[Pag
     assert page.complaints() == []
 
 
+def test_no_view_says_that_there_is_no_exchange_while_it_asks(watched: tuple[Page, Traffic]) -> None:
+    page, _ = watched
+    page.run(
+        "window.said = []; const note = () => said.push(document.querySelector('.live-span .note')?.textContent);"
+        " new MutationObserver(note).observe(document.body, {childList: true, subtree: true, characterData: true});"
+        " location.hash = 'findings'"
+    )
+    page.until(lambda: page.texts(".live-span .note") == ["12:00:00 to 12:04:54 UTC"], "the answers")
+    assert "no exchange yet" not in page.run("return window.said")
+
+
 def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[Page, Traffic]) -> None:
     page, traffic = watched
     page.show("clients", client="asker")
