@@ -64,6 +64,7 @@ NS = 1_000_000_000
 LONGEST_NAME = 200  # characters in the log
 FAILURE_AGAIN_S = 60.0  # after which a failed login of the same kind is logged again
 MOST_FAILURES = 10_000  # kinds
+MOST_LOGGED = 100  # a minute
 SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
 LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTICATE))
 
@@ -123,17 +124,23 @@ class ClientStream:
 
 
 class Failures:
-    """Which failed logins are logged: of the same address, user and reason one a minute, and how many there were before it."""
+    """Which failed logins are logged: of the same address, user and reason one a minute, and how many there were before it.
+
+    Of all together MOST_LOGGED a minute: who tries a user after another does not fill the disk. Metrics count each.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._seen: OrderedDict[tuple[str, ...], tuple[float, int]] = OrderedDict()  # logged again when, not logged yet
+        self._minute = clock(), 0  # its begin, and how many were logged in it
 
     def note(self, *kind: str) -> int:
         """Note a failure; return how many of its kind the log has to say, 0: none now."""
         now = self._clock()
         again_at, count = self._seen.get(kind, (now, 0))
-        is_logged = now >= again_at
+        since, logged = self._minute if now < self._minute[0] + FAILURE_AGAIN_S else (now, 0)
+        is_logged = now >= again_at and logged < MOST_LOGGED
+        self._minute = since, logged + is_logged
         self._seen[kind] = (now + FAILURE_AGAIN_S, 0) if is_logged else (again_at, count + 1)
         if len(self._seen) > MOST_FAILURES:
             self._seen.popitem(last=False)

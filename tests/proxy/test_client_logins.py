@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kproxy.authentication.users import User, new_users_file, set_password
 from kproxy.config import Addresses, Authentication, FilterUse, ListenerTls
 from kproxy.filters.contract import ConnectionFacts, Filter
-from kproxy.proxy.client_logins import MOST_FAILURES, Failures
+from kproxy.proxy.client_logins import MOST_FAILURES, MOST_LOGGED, Failures
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates
 from tests.support.links import request
@@ -347,6 +347,7 @@ def test_failed_logins_of_a_kind_are_logged_once_a_minute_with_their_number() ->
     assert [failures.note("10.0.0.1", user, "why") for user in ("a", "a", "b", "a")] == [1, 0, 1, 0]
     now[0] += 60
     assert [failures.note("10.0.0.1", "a", "why") for _ in range(2)] == [3, 0]
-    for number in range(MOST_FAILURES + 1):
-        failures.note("10.0.0.2", str(number), "why")
+    assert sum(failures.note("10.0.0.2", str(number), "why") for number in range(MOST_FAILURES + 1)) == MOST_LOGGED - 1
     assert len(failures._seen) == MOST_FAILURES
+    now[0] += 60
+    assert failures.note("10.0.0.2", str(MOST_FAILURES), "why") == 2

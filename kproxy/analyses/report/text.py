@@ -16,8 +16,7 @@ MOST_VERDICTS = 8
 MOST_ROWS = 20
 WIDEST_CELL = 40
 MOST_FIRST = 5  # verdicts of the first answer
-LINES = 2  # for a verdict
-FIRST = 3  # how many first verdicts may have one line more
+LINES = 2  # for a verdict of severity info: others have advice, which is never cut
 NARROWER = (24, 16)  # cells of names, where the numbers of the headline need the room
 LEAST_LAST_CELL = 24  # characters that must be left for the last column
 
@@ -43,9 +42,8 @@ def summary_lines(
     shown = verdicts if everything else verdicts[:MOST_VERDICTS]
     if shown:
         yield ""
-    for at, answer in enumerate(shown):
-        lines = LINES + (at < FIRST)
-        yield from _verdict(answer, style, width, lines=99 if everything else lines)
+    for answer in shown:
+        yield from _verdict(answer, style, width, is_cut=not everything)
     if not shown:
         return
     yield ""
@@ -66,7 +64,7 @@ def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: i
     if verdicts:
         yield ""
     for answer in verdicts:
-        yield from _verdict(answer, style, width, lines=LINES)
+        yield from _verdict(answer, style, width)
     yield ""
     ran = f"{len(report.answers)} of {counted(analyses, 'analysis', 'analyses')} ran so far, over that part only"
     for line in textwrap.wrap(f"{ran}: numbers will grow, verdicts may change. The rest is being read.", width):
@@ -217,13 +215,13 @@ def _choose(columns: list[_Column], telling: Iterable[str], named: Collection[st
     return [chosen[name] for name in order if name in chosen] if len(chosen) > 1 else []
 
 
-def _verdict(answer: Answer, style: Style, width: int, lines: int) -> Iterator[str]:
+def _verdict(answer: Answer, style: Style, width: int, *, is_cut: bool = True) -> Iterator[str]:
     color = {"critical": style.error, "warning": style.warning, "notice": style.key}.get(answer.severity, style.dim)
     margin = f"{answer.severity:<8}  "
     text = f"{answer.analysis.id}: {answer.verdict}"
     wrapped = textwrap.wrap(text, max(width - len(margin), 20), break_long_words=True, break_on_hyphens=False)
-    if len(wrapped) > lines:
-        wrapped = [*wrapped[: lines - 1], cut(" ".join(wrapped[lines - 1 :]), max(width - len(margin), 20))]
+    if is_cut and answer.severity == "info" and len(wrapped) > LINES:
+        wrapped = [*wrapped[: LINES - 1], cut(" ".join(wrapped[LINES - 1 :]), max(width - len(margin), 20))]
     for at, line in enumerate(wrapped):
         yield (style.paint(color, margin) if not at else " " * len(margin)) + line
 

@@ -60,11 +60,14 @@ def test_what_does_no_harm_has_no_evidence_and_what_was_not_found_no_advice() ->
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_it_is_about_ten_lines_of_the_width(width: int) -> None:
-    lines = list(summary_lines(made(*[made_answer("word " * 100)] * 30), "trace.pcap", width=width))
+    long = replace(made_answer("word " * 100), severity="info")
+    lines = list(summary_lines(made(*[long] * 30), "trace.pcap", width=width))
     assert max(len(line) for line in lines if "kproxy report" not in line) <= width
     assert len(lines) <= 30
     assert "22 more verdicts: kproxy report --all trace.pcap" in lines
     assert len(list(summary_lines(made(*[made_answer("x")] * 30), "t", everything=True))) > 30
+    advice = list(summary_lines(made(made_answer("word " * 100 + "advice")), "t", width=width))
+    assert any(line.endswith("advice") for line in advice)
 
 
 def test_what_is_not_kafka_is_said() -> None:

@@ -22,7 +22,7 @@ action: Give all members of the group at least one assignor in common, and one t
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client are not listed."}
-verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Give all members one assignor in common, which the broker has if it assigns."
+verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Give all members one assignor in common; where the broker assigns, one that it has (uniform, range)."
 order: 21
 only_if: FROM group_events WHERE error_code IN (23, 112)
 frame:
