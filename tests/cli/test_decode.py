@@ -416,7 +416,6 @@ def test_a_name_is_a_text_whatever_is_in_it() -> None:
         (["report", "--only", "latensy", REBALANCE], "there is no analysis 'latensy'; did you mean latency"),
         (["report", "--only", "qqq", REBALANCE], "there is no analysis 'qqq'; kproxy report --list shows them"),
         (["filters", "audi"], "there is no filter 'audi'; did you mean audit?"),
-        (["run", "--listen", ":1", "--bootstrap", "b:1", "--fault", "leader_mved"], "did you mean leader_moved?"),
         (["api", "Fetc"], "there is no API, message or error 'Fetc'; did you mean Fetch"),
         (["api", "--errors", "NOT_COORDINATR"], "did you mean NOT_COORDINATOR"),
     ],

@@ -43,6 +43,13 @@ def started(*words: str) -> Iterator[Supervised]:
                 "did you mean NOT_LEADER_OR_FOLLOWER or UNKNOWN_LEADER_EPOCH?"
             ],
         ),
+        (
+            ("--listen", ":1", "--bootstrap", "b:1", "--fault", "leader_mved"),
+            [
+                'kproxy: the fault "leader_mved": "leader_mved" is no scenario and no NAME=VALUE: '
+                "did you mean leader_moved?"
+            ],
+        ),
         (("-c", "/no/such.yaml"), ["/no/such.yaml: No such file or directory"]),
         (("--listen", ":1", "-c", "x.yaml"), ["x.yaml: No such file or directory"]),
     ],
