@@ -15,6 +15,7 @@ from kproxy.encryption.envelope import (
     KEY,
     MARKER,
     NONCE,
+    PARTS,
     VALUE,
     VERSION,
     Damaged,
@@ -35,7 +36,7 @@ from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, ValueE
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
-ReadFields = Callable[[Record, bytes], bytes]  # a record as it is stored, and its value -> the value with other fields
+EditFields = Callable[[Record, bytes], bytes]  # a record as it is there, and its value -> the value with other fields
 Kind = Literal[
     "damaged",
     "another topic",
@@ -134,9 +135,8 @@ class ValueReader:
         self._record_keys = record_keys
         self._named = headers
         self._values = values
-        self._ciphers: dict[bytes, Cipher] = {}
-        self._last = NO_CIPHER  # of the value before
-        self._last_of_keys = NO_CIPHER
+        self._ciphers: dict[tuple[int, bytes], Cipher] = {}  # by part: an envelope is that of one
+        self._last = [NO_CIPHER] * len(PARTS)  # by part: of the field before
         self._opened: tuple[bytes | None, bytes] = None, b""  # the last record key: encrypted, plain
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
@@ -171,12 +171,12 @@ class ValueReader:
             return self._opened[1]
         if self.waits >= MOST_QUESTIONS:
             return key
-        known = self._last_of_keys
+        known = self._last[KEY]
         if not key.startswith(known[0]):
             other = self._other(key, KEY)
             if other is None:
                 return key
-            self._last_of_keys = known = other
+            self._last[KEY] = known = other
         if self.waits:
             return key
         envelope, cipher, decrypt = known
@@ -224,12 +224,12 @@ class ValueReader:
     def _read(self, key: bytes | None, value: bytes, part: int, name: bytes | None) -> bytes:
         if self.waits >= MOST_QUESTIONS:
             return value  # what is asked for beyond that could leave the cache before it is read with
-        known = self._last
+        known = self._last[part]
         if not value.startswith(known[0]):
             other = self._other(value, part, name)
             if other is None:
                 return value
-            self._last = known = other
+            self._last[part] = known = other
         if key is not None and key.startswith(MARKER):
             key = self.read_key(key)
         if self.waits:
@@ -259,7 +259,7 @@ class ValueReader:
             return None
         try:
             envelope = split(value) or b""
-            return self._ciphers.get(envelope) or self._cipher(envelope, part)
+            return self._ciphers.get((part, envelope)) or self._cipher(envelope, part)
         except Damaged as error:
             raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: {error}") from None
         except KeyNotYet:
@@ -315,7 +315,7 @@ class ValueReader:
             else:
                 self._failed[encoded] = why
             raise CannotDecrypt(*why) from None
-        self._ciphers[encoded] = cipher
+        self._ciphers[part, encoded] = cipher
         return cipher
 
     def _note_missing(self, envelope: Envelope) -> None:
@@ -356,7 +356,7 @@ def encrypt_batch(
     return change_fields(batch, editor, of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
 
 
-def encrypt_fields(batch: Batch, edit: ReadFields) -> bytes | None:
+def encrypt_fields(batch: Batch, edit: EditFields) -> bytes | None:
     """Return a batch with the fields of its values encrypted; None if it cannot be read. Raises TooLarge, and what *edit* raises.
 
     *edit*: returns the value of a record with its fields encrypted, the same object if there are none.
@@ -379,7 +379,7 @@ def decrypt_batch(
     plain: Policy,
     unreadable: Policy,
     report: Report,
-    fields: ReadFields | None = None,
+    fields: EditFields | None = None,
 ) -> bytes | None:
     """Return a batch with its values and record keys decrypted; None if it cannot be read.
 

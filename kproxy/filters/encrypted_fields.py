@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable
 
-from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, ReadFields, ValueReader, encrypt_fields
+from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, EditFields, ValueReader, encrypt_fields
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
 from kproxy.encryption.fields import Names, Place, may_be_in
 from kproxy.filters.mask import parse_paths
@@ -63,7 +63,7 @@ class RecordFields:
         except (FieldRefused, NotDescribed, SchemaAway) as error:
             raise CannotEncrypt(str(error), is_away=isinstance(error, SchemaAway)) from None
 
-    def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> ReadFields:
+    def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> EditFields:
         """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
 
         names = Names()

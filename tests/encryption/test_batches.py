@@ -394,6 +394,21 @@ def test_every_bit_of_a_record_key_that_is_flipped_is_an_error(codec: Codec) -> 
         opened(stored(b"k", None), reading(service, accepts_plain=False, record_keys=True), "fail")
 
 
+def test_a_value_as_a_record_key_and_a_record_key_as_a_value_do_not_open_although_their_data_keys_are_known() -> None:
+    service = GivenKeys()
+    made = service.new_data_key("kek")
+    about: dict[str, Any] = {"name": "kek", "topic": "orders"}
+    key, value = encrypted_key(b"k", made, **about), encrypted(b"good", made, key=b"k", nonce=bytes(12), **about)
+    good = Record(offset=0, timestamp=0, key=key, value=value)
+    for swapped, why in [
+        (Record(offset=1, timestamp=0, key=value), "part 0 of a record, where a record key"),
+        (Record(offset=1, timestamp=0, value=key), "part 1 of a record, where a value"),
+        (Record(offset=1, timestamp=0, headers=[("h", key)]), "part 1 of a record, where the value of a header"),
+    ]:
+        with pytest.raises(CannotDecrypt, match=why):
+            opened(field([good, swapped], magic=2), reading(service))
+
+
 def test_a_policy_says_what_becomes_of_record_keys_that_cannot_be_decrypted() -> None:
     service = GivenKeys()
     made = service.new_data_key("kek")
