@@ -4,6 +4,7 @@ Each record carries all that it takes to decrypt it, except the key of the key s
 records one by one.
 
     envelope.py     the format below: Envelope is written before and read from an encrypted field
+    made_once.py    MadeOnce: what is made of the names of headers and the paths of fields in a batch
     fields.py       how an encrypted field of a value stands in a text, and the name of its place
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
@@ -51,9 +52,8 @@ The format, version 1. Numbers are big-endian; sizes are in bytes
 
     A field without the marker is plain: a topic may have both. A null value is never encrypted, so tombstones stay tombstones,
     nor is a null key, a null field, or one that is not there; Protobuf does not write an empty text without presence. An empty
-    value or key is encrypted. Headers are not compressed. Whatever begins with the marker and is no
-    envelope, is damaged; so is a field with other first four bytes whose names and sizes are those of an envelope: its marker was
-    changed.
+    value or key is encrypted. Headers are not compressed. Whatever begins with the marker and is no envelope, is damaged; so is
+    a field with other first four bytes whose names and sizes are those of an envelope: its marker was changed.
 
     Why AES-256-GCM: it is the fastest here by far. At 64 KiB a value, `cryptography` encrypts 2,700 MB/s with it, 1,700 with
     ChaCha20-Poly1305, and 335 with AES-256-GCM-SIV, which is below what this filter has to reach. What GCM-SIV forgives, a nonce

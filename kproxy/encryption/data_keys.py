@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
 from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, MOST_NAME, NONCE, TAG, Envelope, place_of
+from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
     DataKey,
@@ -44,7 +45,6 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 MOST_KEYS = 10_000
 SMALLEST_PACKED = 64  # bytes; smaller values hardly become smaller
-MOST_NAMES = 1_000  # of headers of a batch, and as many paths of fields
 # Of a value to what is written for it. Mirrors may put any values into one batch: up to Kafka's default message.max.bytes,
 # it decompresses to no more than the values of a batch may
 MOST_RATIO = DEFAULT_LIMITS.decompressed // (1 << 20)
@@ -112,13 +112,14 @@ class WritingKey:
 
     def sealing_headers(self, named: Callable[[bytes], bool]) -> SealHeader:
         """Return what encrypts the values of the headers of one batch that are *named* so, in one thread."""
-        salt, seals = os.urandom(4), dict[bytes, Seal | None]()
+        salt = os.urandom(4)
+
+        def made(name: bytes) -> Seal | None:
+            return self._sealing(self._envelope_of_header, salt, place_of(name)) if named(name) else None
+
+        seals = MadeOnce(made)
 
         def seal(key: bytes | None, name: bytes, value: bytes) -> bytes:
-            if name not in seals:
-                if len(seals) >= MOST_NAMES:
-                    seals.clear()
-                seals[name] = self._sealing(self._envelope_of_header, salt, place_of(name)) if named(name) else None
             by_name = seals[name]
             return value if by_name is None else by_name(key, value)
 
@@ -126,17 +127,14 @@ class WritingKey:
 
     def sealing_fields(self) -> SealField:
         """Return what encrypts fields of the values of one batch, in one thread."""
-        salt, seals = os.urandom(4), dict[tuple[bytes, bool], Seal]()
+        salt = os.urandom(4)
 
-        def seal(key: bytes | None, path: bytes, data: bytes, is_text: bool) -> bytes:
-            place = path, is_text
-            if place not in seals:
-                if len(seals) >= MOST_NAMES:
-                    seals.clear()
-                seals[place] = self._sealing(self._envelopes_of_fields[is_text], salt, place_of(path))
-            return seals[place](key, data)
+        def made(place: tuple[bytes, bool]) -> Seal:
+            path, is_text = place
+            return self._sealing(self._envelopes_of_fields[is_text], salt, place_of(path))
 
-        return seal
+        seals = MadeOnce(made)
+        return lambda key, path, data, is_text: seals[path, is_text](key, data)
 
     def _sealing(self, envelope: bytes, salt: bytes, place: bytes = b"") -> Seal:
         numbers, encrypt = self._numbers, self._aes.encrypt
@@ -173,7 +171,7 @@ class Question(NamedTuple):
     """What the key service is asked for: a new data key of a topic, or a wrapped one's plain bytes."""
 
     key_name: str
-    topic: str = ""  # also with a wrapped one that is for record keys, as their cipher depends on it
+    topic: str = ""  # of a new data key, and of record keys, whose cipher depends on the topic
     wrapped: bytes = b""
     is_for_keys: bool = False
 

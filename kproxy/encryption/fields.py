@@ -10,7 +10,6 @@ HALVES = TEXT_MARKER[:4], TEXT_MARKER[4:] + VERSION_IN_TEXT
 ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 ESCAPES = {chr(code): f"\\u{code:04x}" for code in range(0x20)} | ESCAPES
 
-MOST_NAMES = 1_000
 Place = tuple[str | int, ...]  # names of members, indexes of items
 
 
@@ -25,16 +24,6 @@ def path_of(place: Place) -> str:
 def name_of(place: Place) -> bytes:
     """Return what the associated data has of a place: its path, UTF-8."""
     return path_of(place).encode("utf-8", "surrogatepass")
-
-
-class Names(dict[Place, bytes]):
-    """``name_of`` places of the fields of one batch, each made once."""
-
-    def __missing__(self, place: Place) -> bytes:
-        if len(self) >= MOST_NAMES:
-            self.clear()
-        self[place] = name = name_of(place)
-        return name
 
 
 def sealed_in(text: bytes) -> bytes | None:

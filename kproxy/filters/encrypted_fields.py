@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, EditFields, ValueReader, encrypt_fields
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
-from kproxy.encryption.fields import Names, Place, may_be_in
+from kproxy.encryption.fields import Place, may_be_in, name_of
+from kproxy.encryption.made_once import MadeOnce
 from kproxy.filters.mask import parse_paths
 from kproxy.filters.turns import NotYet
 from kproxy.protocol.records import Batch, Record
@@ -41,7 +42,7 @@ class RecordFields:
 
         Raises TooLarge, CannotEncrypt, and NotYet while a registry is asked for a schema.
         """
-        seal, names = key.sealing_fields(), Names()
+        seal, names = key.sealing_fields(), MadeOnce(name_of)
 
         def edit(record: Record, value: bytes) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:
@@ -66,7 +67,7 @@ class RecordFields:
     def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> EditFields:
         """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
 
-        names = Names()
+        names = MadeOnce(name_of)
 
         def read(record: Record, value: bytes) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:

@@ -317,7 +317,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _check_fields(descriptor: Any, paths: FieldPaths) -> None:
-    """Raise NotDescribed for a path that leads nowhere, FieldRefused for one that leads to another type."""
+    """Raise NotDescribed if no field has such a path, FieldRefused if the field is neither a text nor bytes."""
     for path, states in paths.each.items():
         if not _leaves(descriptor, states, 0, "$", Counted()):
             raise NotDescribed(f"the schema has no field {path}")
