@@ -17,6 +17,7 @@ import click
 from msgspec.structs import replace
 
 from kproxy.capture.reader import open_raw
+from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
 from kproxy.cli.options import KEYLOG, SEPARATE, pop_condition, pop_schemas, schema_options, selection_options
 from kproxy.cli.progress import progress
@@ -35,7 +36,6 @@ CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of
 STANDARD_OUTPUT = Path("-")
 JOB_SIZE = 32 * 1024 * 1024  # bytes of a capture for each process unless --jobs says otherwise; each reads all packets
 MOST_JOBS = 32
-DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see endings.py
 
 
 @click.command()

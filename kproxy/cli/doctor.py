@@ -23,7 +23,7 @@ from kproxy.output.escaping import printable
 from kproxy.output.text.styles import is_terminal
 from kproxy.output.times import counted
 
-FOUND = 4  # also in app.py
+FOUND = 4  # exit status, see endings.py
 MARKS = {State.GOOD: "ok", State.NOTE: "note", State.WARNING: "warning", State.PROBLEM: "PROBLEM"}
 COLOURS = {State.GOOD: "green", State.NOTE: "cyan", State.WARNING: "yellow", State.PROBLEM: "red"}
 LONGEST = 400  # characters of a part of a line; names come from other machines

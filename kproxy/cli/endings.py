@@ -13,7 +13,7 @@ import sys
 
 from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, UsageError
 
-DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
+DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def show(sentence: str, code: int) -> int:

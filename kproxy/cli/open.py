@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.endings import DONE
 from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -16,7 +17,6 @@ from kproxy.pipeline.run import Options
 if TYPE_CHECKING:
     from kproxy.page.store import Store
 
-DONE = 0  # exit status, see app.py
 HOST = "127.0.0.1"
 
 

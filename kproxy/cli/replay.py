@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_condition, selection_options
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
@@ -33,7 +34,7 @@ from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, 
 from kproxy.replay.result import Result
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in endings.py
+DIFFERS = 4  # exit status, see endings.py
 AS_FAST_AS_IT_GOES = "max"
 MANIFEST = "_kproxy.json"  # of a folder of tables
 NARROWEST = 40  # columns

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.options import SEPARATE
 from kproxy.cli.reading import FirstAnswer, SourceReader
 from kproxy.cli.report_request import (
@@ -42,7 +43,7 @@ WIDTH = re.compile(r"[1-9][0-9]{0,4}")  # what COLUMNS must be to count
 STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
 BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
 COMMAND = "kproxy report"
-DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see endings.py
+GATE = 4  # exit status, see endings.py
 FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.escaping import printable
 
-DONE, DAMAGED, MISSING = 0, 3, 4  # exit status, see app.py
+MISSING = 4  # exit status, see endings.py
 MOST_SAID = 5  # reasons why values stayed encrypted
 COLUMNS = ("topic", "part", "framing", "id", "subject", "version", "type", "records", "problem")
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from kproxy import __version__
 from kproxy.cli import end_start_up
+from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
 from kproxy.cli.report_request import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from kproxy.spark.local import Context
 
 COMMAND = "kproxy-spark report"
-DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see endings.py
+GATE = 4  # exit status, see endings.py
 MOST_SHOWN = 20
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
 from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
@@ -26,7 +27,6 @@ from kproxy.pipeline.sink import Sink
 if TYPE_CHECKING:
     import pyarrow
 
-DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 MOST_ROWS = 1_000  # of a table
 EXAMPLES = "examples.sql"  # in kproxy.analyses
 WIDEST_CELL = 80
@@ -114,7 +114,9 @@ def sql(
 
     sources, query = _split(arguments)
     if query is None:
-        for source in sources:  # one that is not there may be a mistaken query: say so before standard input is read
+        for (
+            source
+        ) in sources:  # a file that does not exist may be a mistyped query: it is named before standard input is read
             identify_source(source)
     if query is None and not sys.stdin.isatty() and Path("-") not in sources:
         query = sys.stdin.read()
