@@ -68,6 +68,7 @@ Seconds = Annotated[float, Meta(gt=0, le=31_536_000, extra_json_schema={UNIT: "s
 Size = Annotated[int, Meta(ge=1, le=1 << 48, extra_json_schema={UNIT: "bytes"})]
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Problem = tuple[str, str]  # path, message
+Warn = Callable[[str, str], None]  # an event of the log, its reason
 
 
 def text(description: str) -> Meta:
@@ -82,6 +83,13 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Yield what these options need and this machine does not have, such as files, secrets and packages, by path below them.
 
         ``kproxy check`` calls it. It opens nothing for writing, and asks nobody over a network.
+        """
+        yield from ()
+
+    def problems_elsewhere(self, warn: Warn) -> "Iterator[Problem]":
+        """Yield what services over a network refuse, by path below them. ``kproxy run`` calls it at its start.
+
+        *warn*: called for a service that does not answer, which is no problem.
         """
         yield from ()
 

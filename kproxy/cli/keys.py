@@ -13,7 +13,7 @@ import msgspec
 from kproxy.cli.options import form_option
 from kproxy.config.reading import read_key_settings
 from kproxy.encryption.services import KeyFacts, KeyManager, KeyService, key_service, unbounded
-from kproxy.encryption.services.contract import MOST_WRAPPED
+from kproxy.encryption.services.contract import MOST_WRAPPED, try_key
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -117,9 +117,7 @@ def _described(facts: KeyFacts) -> str:
 def _check(service: KeyService, key_name: str, dry_run: bool) -> str:
     if dry_run:
         return f"would have a data key made by {_described_key(service, key_name)}, and unwrapped"
-    made = service.new_data_key(key_name)
-    if service.unwrap(key_name, made.wrapped) != made.plain:
-        raise UsageError(f"{key_name}: the data key that was unwrapped is not the one that was made")
+    made = try_key(service, key_name)
     return f"{key_name}: a data key was made, wrapped in {len(made.wrapped)} bytes, and unwrapped"
 
 

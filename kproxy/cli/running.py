@@ -16,6 +16,7 @@ from kproxy.cli import end_start_up
 from kproxy.cli.endings import INTERRUPTED, show_error
 from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
+from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.supervisor.processes import inherited_options
 from kproxy.proxy.supervisor.start import main as supervise
 
@@ -77,7 +78,11 @@ def _answer(options: Options, answering: int) -> NoReturn:
     """In a forked process: check the configuration, say what is wrong with it, and end without going back to the caller."""
     code = 1
     try:
-        config_from_options(options)
+        away: list[tuple[str, str]] = []
+        config = config_from_options(options, warn=lambda event, reason: away.append((event, reason)))
+        start_logging(config.logs)
+        for event, reason in away:
+            log("warning", event, reason=reason)
         code = 0
     except KproxyError as error:
         mistakes, source = (list(error.mistakes), error.source) if isinstance(error, ConfigError) else (None, "")

@@ -14,7 +14,7 @@ from typing import Any
 from kproxy.config.checks import Problem, secrets_of
 from kproxy.config.structs import PRINCIPAL, BrokerTls, Config, Kerberos, ListenerTls, Login, Tokens
 from kproxy.errors import UsageError
-from kproxy.options import Options, OtlpEndpoint, Rotated, quoted
+from kproxy.options import Options, OtlpEndpoint, Rotated, Warn, quoted
 from kproxy.schemas.settings import SchemaSources
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
@@ -272,8 +272,11 @@ def filter_warnings(config: Config) -> Iterator[Problem]:
             yield from ((f"clusters[{number}].filters[{at}]", warning) for warning in filter_.warnings(loaded[:at]))
 
 
-def check_filters(config: Config) -> Iterator[Problem]:
-    """Report filters that do not load, and files that they could not write. This imports their modules."""
+def check_filters(config: Config, warn: Warn | None = None) -> Iterator[Problem]:
+    """Report filters that do not load, and files that they could not write. This imports their modules.
+
+    *warn*: for Options.problems_elsewhere; None: nobody is asked over a network.
+    """
     for number, cluster in enumerate(config.clusters):
         made: list[Any] = []
         for at, use in enumerate(cluster.filters):
@@ -288,7 +291,7 @@ def check_filters(config: Config) -> Iterator[Problem]:
             else:
                 made.append(loaded)
                 yield from ((f"{path}.use", message) for message in loaded.problems_at_start(config.schemas.has_any))
-                yield from _check_options(f"{path}.with", getattr(loaded, "options", None))
+                yield from _check_options(f"{path}.with", getattr(loaded, "options", None), warn)
                 yield from ((f"{path}.use", message) for message in _problems_with_schemas(loaded, config.schemas))
         if made:
             yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))
@@ -305,9 +308,11 @@ def _problems_with_schemas(filter_: Any, sources: SchemaSources) -> Iterator[str
     yield from filter_.problems_with_schemas(schemas)
 
 
-def _check_options(path: str, options: object) -> Iterator[Problem]:
+def _check_options(path: str, options: object, warn: Warn | None) -> Iterator[Problem]:
     """Check the files among the options of a filter, what an export among them needs, and what they check themselves."""
-    yield from _own_problems(path, options)
+    yield from (found := list(_own_problems(path, options)))
+    if warn is not None and not found and isinstance(options, Options):
+        yield from ((f"{path}.{below}", message) for below, message in options.problems_elsewhere(warn))
     for name in getattr(options, "__struct_fields__", ()):
         value = getattr(options, name)
         if isinstance(value, Rotated) and value.path:

@@ -12,7 +12,7 @@ from kproxy.config.files import check_files, check_filters
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.errors import ConfigError, Mistake, UsageError
-from kproxy.options import OptionMistakes, Rotated
+from kproxy.options import OptionMistakes, Rotated, Warn
 
 if TYPE_CHECKING:
     from kproxy.config.convert import Place
@@ -64,17 +64,18 @@ def read_config(path: str) -> Config:
     return parse_config(_read(path), path)
 
 
-def config_from_options(options: Options, *, filters: bool = True) -> Config:
+def config_from_options(options: Options, *, filters: bool = True, warn: Warn | None = None) -> Config:
     """Create the configuration from the options of `kproxy run`; with ``file``, from the file, overridden by the other options.
 
     Args:
         options: the command line.
         filters: check that the filters load.
+        warn: for Options.problems_elsewhere of filters; None: nobody is asked over a network.
 
     Raises ConfigError with every mistake; a mistake of an option names the option.
     """
     if options.file is not None:
-        return _parse(_read(options.file), options.file, _without_addresses(options), filters)
+        return _parse(_read(options.file), options.file, _without_addresses(options), filters, warn)
     needed = ("--listen", options.listen), ("--bootstrap", options.bootstrap)
     missing = [Mistake(0, 0, name, "it is missing (or -c FILE)") for name, given in needed if not given]
     if missing:
@@ -82,7 +83,7 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
     addresses = Addresses(advertise=options.advertise)
     cluster = Cluster(listen=cast(str, options.listen), bootstrap=options.bootstrap, addresses=addresses)
     config = _with_options(Config(clusters=[cluster]), options)
-    _raise_if_any(_problems(config, filters), {}, [], "")
+    _raise_if_any(_problems(config, filters, warn), {}, [], "")
     return config
 
 
@@ -120,12 +121,13 @@ def refusal(options: Options, sentence: str) -> UsageError:
     return ConfigError([Mistake(*conversion.places[setting], setting, message)], options.file)
 
 
-def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
+def _parse(text: str, path: str, options: Options, filters: bool = True, warn: Warn | None = None) -> Config:
     from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
 
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
-    _raise_if_any(_problems(config, filters), conversion.places, conversion.mistakes, path, conversion.misspelled)
+    problems = _problems(config, filters, warn)
+    _raise_if_any(problems, conversion.places, conversion.mistakes, path, conversion.misspelled)
     return config
 
 
@@ -183,12 +185,12 @@ def _with_analysis(analysis: Analysis, options: Options) -> Analysis:
     return msgspec.structs.replace(analysis, **changes)
 
 
-def _problems(config: Config, filters: bool) -> Iterator[Problem]:
+def _problems(config: Config, filters: bool, warn: Warn | None) -> Iterator[Problem]:
     yield from check_values(config)
     yield from check_ports(config)
     yield from check_files(config)
     if filters:
-        yield from check_filters(config)
+        yield from check_filters(config, warn)
 
 
 def _raise_if_any(

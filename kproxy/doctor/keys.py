@@ -1,25 +1,23 @@
 """Does the key service of the filter encrypt make and unwrap data keys by the keys that the rules name? It is asked for one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing
-from functools import partial
-from typing import Any
 
 from kproxy.config import Cluster
-from kproxy.doctor.findings import Finding, good, problem
-from kproxy.encryption.services import KeyService, KeyServiceAway, KeyServiceError, key_service
+from kproxy.doctor.findings import Finding, good, note, problem
+from kproxy.encryption.services import key_service
 from kproxy.errors import UsageError
 from kproxy.options import read_options
 
-MADE = "a data key was made and unwrapped"
 ADVICE = "produce requests are refused until it does; kproxy keys FILE --check KEY tries it alone"
+BY_TOPIC = "kproxy keys FILE --check KEY tries the key of one topic"
 
 
 async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
     """Ask for one data key by each key that a rule of encrypt writes with, and have it unwrapped; so also those of record keys.
 
-    Keys whose name depends on the topic are left out. After a KeyServiceAway the key service is not asked again.
+    Keys whose name depends on the topic are not tried. After a KeyServiceAway the key service is not asked again.
     """
     from kproxy.filters.encrypt import Encrypt, EncryptOptions  # noqa: PLC0415 - few configurations encrypt
     from kproxy.filters.loading import filter_class  # noqa: PLC0415
@@ -33,28 +31,11 @@ async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
         except UsageError as error:
             yield problem(f"{cluster.name}: key service {options.keys.use}", str(error), ADVICE)
             continue
+        for name in options.names_by_topic():
+            subject = f"{cluster.name}: key {name} of {options.keys.use}"
+            yield note(subject, "not tried, as its name depends on the topic", BY_TOPIC)
         with closing(opened) as service:
-            tries: list[tuple[str, Callable[[], Any], str]] = [
-                (name, partial(_try_key, service, name), MADE) for name in options.names_of_keys(cluster.name)
-            ]
-            for name, wrapped in options.data_keys_of_record_keys():
-                tries.append(
-                    (name, partial(service.unwrap, name, wrapped), "the data key of record keys was unwrapped")
-                )
-            for name, try_it, done in tries:
-                subject = f"{cluster.name}: key {name} of {options.keys.use}"
-                try:
-                    await asyncio.to_thread(try_it)
-                except KeyServiceError as error:
-                    yield problem(subject, str(error), ADVICE)
-                    if isinstance(error, KeyServiceAway):
-                        break
-                else:
-                    yield good(subject, done)
-
-
-def _try_key(service: KeyService, name: str) -> None:
-    """Raises KeyServiceError."""
-    made = service.new_data_key(name)
-    if service.unwrap(name, made.wrapped) != made.plain:
-        raise KeyServiceError("the data key that was unwrapped is not the one that was made")
+            tried = options.try_keys(service, cluster.name)
+            while (one := await asyncio.to_thread(next, tried, None)) is not None:
+                subject = f"{cluster.name}: key {one.key_name} of {options.keys.use}"
+                yield good(subject, one.done) if one.error is None else problem(subject, str(one.error), ADVICE)

@@ -11,12 +11,13 @@ topics by their ids). A partition whose topic no rule names is not looked into.
 import itertools
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from glob import escape
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta
 
@@ -24,7 +25,7 @@ from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, Policy, Valu
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
-from kproxy.encryption.services.contract import KeyDestroyed, KeyServiceAway, KeyServiceError
+from kproxy.encryption.services.contract import KeyDestroyed, KeyService, KeyServiceAway, KeyServiceError, try_key
 from kproxy.errors import UsageError
 from kproxy.filters.contract import (
     ConnectionFacts,
@@ -51,7 +52,7 @@ from kproxy.filters.fetched_records import (
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
 from kproxy.filters.turns import LOOK_S, NotYet, retried
-from kproxy.options import OptionMistakes, Options, Problem, Seconds, quoted, text
+from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Record, read_batches
@@ -75,6 +76,7 @@ MOST_KEY_NAME = 255
 FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the envelope without names and data key
 USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
+SERVICE_AWAY = "encrypt: the key service is away"  # in the log
 REGISTRY_AWAY = "the schema registry has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
@@ -218,6 +220,29 @@ class EncryptRule(Options, frozen=True):
         return any(fnmatchcase(name, one) for one in self.headers)
 
 
+class Tried(NamedTuple):
+    """What a key service was asked for, to see whether it can do it.
+
+    Attributes:
+        path: of the data key among the options; "" for a new one.
+        key_name: of the key that wraps it.
+        done: what it has done, in words, if there is no *error*.
+    """
+
+    path: str
+    key_name: str
+    done: str
+    error: KeyServiceError | None = None
+
+    @classmethod
+    def asking(cls, ask: Callable[[], object], path: str, key_name: str, done: str) -> "Tried":
+        try:
+            ask()
+        except KeyServiceError as error:
+            return cls(path, key_name, done, error)
+        return cls(path, key_name, done)
+
+
 class EncryptOptions(Options, frozen=True):
     """Options of encrypt."""
 
@@ -267,17 +292,43 @@ class EncryptOptions(Options, frozen=True):
                     service.describe_key(rule.key)
             except KeyDestroyed as error:
                 yield f"rules[{number}].key", f"{error}: kproxy keys FILE --make {rule.key}, or name another one"
-            try:
-                if rule.record_keys is not None:
-                    service.unwrap(rule.record_keys.key, rule.record_keys.wrapped_bytes)
-            except KeyServiceError as error:
-                yield f"rules[{number}].record_keys", str(error)
+        yield from ((one.path, str(one.error)) for one in self.try_record_keys(service) if one.error is not None)
 
-    def data_keys_of_record_keys(self) -> dict[tuple[str, bytes], None]:
-        """Return the data keys that rules encrypt record keys with, each once: the key that has wrapped it, and its bytes."""
-        return dict.fromkeys(
-            (one.key, one.wrapped_bytes) for rule in self.rules if (one := rule.record_keys) is not None
-        )
+    def problems_elsewhere(self, warn: Warn) -> Iterator[Problem]:
+        """Yield which data keys of record keys the key service does not unwrap; without them, nothing is read or written.
+
+        Those of values are not asked for, as a kproxy in front of consumers may have no right to make any.
+        """
+        if not any(rule.record_keys for rule in self.rules) or self.keys.on_this_machine() is not None:
+            return
+        with closing(key_service(self.keys)) as service:
+            for one in self.try_record_keys(service):
+                if isinstance(one.error, KeyServiceAway):
+                    warn(SERVICE_AWAY, f"{one.error}; records with encrypted keys wait for it")
+                elif one.error is not None:
+                    yield one.path, str(one.error)
+
+    def try_keys(self, service: KeyService, cluster: str) -> Iterator[Tried]:
+        """Have a data key made and unwrapped by each key that rules write with, then do ``try_record_keys``."""
+        for name in self.names_of_keys(cluster):
+            made = Tried.asking(partial(try_key, service, name), "", name, "a data key was made and unwrapped")
+            yield made
+            if isinstance(made.error, KeyServiceAway):
+                return
+        yield from self.try_record_keys(service)
+
+    def try_record_keys(self, service: KeyService) -> Iterator[Tried]:
+        """Have the data keys of record keys unwrapped, each once. After a KeyServiceAway the service is not asked again."""
+        paths: dict[RecordKeys, str] = {}
+        for number, rule in enumerate(self.rules):
+            if rule.record_keys is not None:
+                paths.setdefault(rule.record_keys, f"rules[{number}].record_keys")
+        for one, path in paths.items():
+            unwrap = partial(service.unwrap, one.key, one.wrapped_bytes)
+            unwrapped = Tried.asking(unwrap, path, one.key, "the data key of record keys was unwrapped")
+            yield unwrapped
+            if isinstance(unwrapped.error, KeyServiceAway):
+                return
 
     def names_of_keys(self, cluster: str | None = None) -> list[str]:
         """Return the keys that rules write with, each once; not those whose name depends on the topic.
@@ -291,6 +342,11 @@ class EncryptOptions(Options, frozen=True):
             if rule.writes == "encrypted"
         )
         return list(dict.fromkeys(name for name in names if unknown not in name))
+
+    def names_by_topic(self) -> list[str]:
+        """Return the templates of the names of keys that depend on the topic, of rules that write, each once."""
+        rules = (rule for rule in self.rules if rule.writes == "encrypted")
+        return list(dict.fromkeys(rule.key for rule in rules if rule.key.format(topic="\0", cluster="").count("\0")))
 
 
 @dataclass(slots=True)
@@ -677,7 +733,7 @@ class Encrypt(Filter):
             self._outage, self._next_outage = outage, now + OUTAGE_S
             self.runtime.shared_count(self.name, "outage", "key service away").add(1)
             goes_on = f"data keys in use go on for at most {self.options.while_away:g} s"
-            self.runtime.warn("encrypt: the key service is away", f"{outage.error}; {goes_on}")
+            self.runtime.warn(SERVICE_AWAY, f"{outage.error}; {goes_on}")
 
     def note_value(self, error: CannotDecrypt, event: str, topic: str, partition: int) -> None:
         """Count a value that could not be decrypted, and log the first."""

@@ -6,14 +6,16 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.ports import free_ports
 from tests.support.supervised import Supervised
+from tests.support.vault import Key, Vault
 
 ROOT = Path(__file__).parents[2]
 PORTS = 5  # of a listener in port mode: its own, and those kept for nodes 0 to 3
@@ -137,3 +139,61 @@ def test_promise_of_memory_of_fresh_processes() -> None:
         worker = next(pid for pid, command in commands.items() if b"kproxy: worker 0" in command)
         assert rss(worker) <= 45_000
         assert rss(own) + sum(rss(pid) for pid in commands) <= 150_000
+
+
+RULE = """
+clusters:
+- listen: "{listen}"
+  bootstrap: ["127.0.0.1:9"]
+  filters:
+  - use: encrypt
+    with:
+      keys: {{use: vault, with: {{url: "{url}", token: "file:{token}"}}, timeout: 2}}
+      rules:
+      - topics: ["*"]
+        key: not-there
+        record_keys: {{key: kek, wrapped: "{wrapped}"}}
+admin: "off"
+analysis: {{enabled: false}}
+"""
+
+
+def test_record_keys_that_the_key_service_does_not_give_end_the_start(tmp_path: Path) -> None:
+    """One that is away does not. Keys of values are not asked for: consumers may have no right to make data keys."""
+    with closing(Vault("its token")) as vault:
+        start_with_record_keys(vault, tmp_path)
+
+
+def start_with_record_keys(vault: Vault, tmp_path: Path) -> None:
+    (token := tmp_path / "token").write_text("its token")
+    vault.keys |= {"kek": Key(), "other": Key()}
+    listen = f"127.0.0.1:{free_ports(PORTS)}"
+
+    def configured(wrapped: str) -> list[str]:
+        words = {"listen": listen, "url": vault.url, "token": token, "wrapped": b64encode(wrapped.encode()).decode()}
+        (file := tmp_path / "kproxy.yaml").write_text(RULE.format(**words))
+        return ["-c", str(file)]
+
+    def refused(words: list[str]) -> str:
+        with started(*words) as process:
+            assert process.ended() == 2
+            [sentence] = process.sentences
+        at, _, why = sentence.partition(": clusters[0].filters[0].with.rules[0].record_keys: ")
+        assert at == f"{tmp_path}/kproxy.yaml:12:22", sentence
+        return why
+
+    assert refused(configured(vault.keys["other"].encrypt(bytes(32)))).startswith("the key kek has not wrapped this")
+    good = configured(vault.keys["kek"].encrypt(bytes(32)))
+    token.write_text("another token")
+    assert "the token has no right to this" in refused(good)
+    token.write_text("its token")
+    asked = len(vault.requests)
+    with started(*good) as process:
+        process.until("serving")
+        assert vault.requests[asked:] == ["POST /v1/transit/decrypt/kek"], "once, and not by each worker"
+        assert process.tell(signal.SIGTERM).ended() == 0
+    vault.sealed = True
+    with started(*good) as process:
+        assert "503" in process.until("encrypt: the key service is away")["reason"]
+        process.until("serving")
+        assert process.tell(signal.SIGTERM).ended() == 0

@@ -19,7 +19,7 @@ from kproxy.doctor.broker import Broker, Words
 from kproxy.doctor.cluster import AT_A_TIME, Listening, advertised_hosts, examine_access, examine_names
 from kproxy.doctor.findings import Finding, State, count, good, note, problem, warning
 from kproxy.doctor.keys import examine_keys
-from kproxy.encryption.services import KeyRefused, loading
+from kproxy.encryption.services import KeyRefused, KeyServiceAway, loading
 from tests.support.certificates import certificates
 from tests.support.doctored import PATIENCE_S, broker, config_of, findings, problems
 from tests.support.encryption import GivenKeys, GivenService
@@ -234,10 +234,15 @@ def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch,
     async def found() -> list[Finding]:
         return [one async for one in examine_keys(cluster)]
 
+    by_topic, *tried = asyncio.run(found())
+    assert (by_topic.state, by_topic.subject) == (State.NOTE, "c: key kek-{topic} of given")
+    assert "--check KEY" in by_topic.advice
     subjects = ["c: key kek of given", "c: key c-kek of given", "c: key kek-k of given"]
-    assert [(one.state, one.subject) for one in asyncio.run(found())] == [(State.GOOD, one) for one in subjects]
+    assert [(one.state, one.subject) for one in tried] == [(State.GOOD, one) for one in subjects]
     keys.error = KeyRefused("no right to use it")
-    assert [(one.state, one.what) for one in asyncio.run(found())] == [(State.PROBLEM, "no right to use it")] * 3
+    assert [(one.state, one.what) for one in asyncio.run(found())[1:]] == [(State.PROBLEM, "no right to use it")] * 3
+    keys.error = KeyServiceAway("it does not answer")
+    assert [one.what for one in asyncio.run(found())[1:]] == ["it does not answer"], "it is not asked again"
 
 
 def test_states_are_counted() -> None:

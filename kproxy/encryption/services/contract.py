@@ -68,6 +68,14 @@ class KeyService(Protocol):
         """Give up connections, and forget keys."""
 
 
+def try_key(service: KeyService, key_name: str) -> DataKey:
+    """Have a data key made by a key, and unwrapped; return it. Raises KeyServiceError if it is not the same afterwards."""
+    made = service.new_data_key(key_name)
+    if service.unwrap(key_name, made.wrapped) != made.plain:
+        raise KeyServiceError(f"{key_name}: the data key that was unwrapped is not the one that was made")
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
     """What may be shown of a key.
