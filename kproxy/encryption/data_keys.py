@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
-from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, MOST_NAME, NONCE, TAG, Envelope, place_of
+from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
@@ -39,6 +39,7 @@ from kproxy.encryption.services.contract import (
     KeyService,
     KeyServiceAway,
     KeyServiceError,
+    check_name,
 )
 from kproxy.protocol.records.compression import FASTEST_ZSTD, Codec
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
@@ -234,14 +235,14 @@ class DataKeys:
 
     def for_writing(self, topic: str, key_name: str) -> WritingKey:
         """Return the data key that records of a topic are encrypted with. Raises KeyNotYet, KeyServiceError."""
-        _check_name(key_name)
+        check_name(key_name)
         key = self._find(Question(key_name, topic))
         assert isinstance(key, WritingKey)
         return key
 
     def for_record_keys(self, envelope: Envelope) -> SealKey:
         """Return what encrypts record keys, which get this envelope. Raises KeyNotYet, KeyServiceError."""
-        _check_name(envelope.key_name)
+        check_name(envelope.key_name)
         cipher = self.for_reading(envelope)
         assert isinstance(cipher, AESSIV)
         encoded, encrypt = envelope.encoded(), cipher.encrypt
@@ -345,8 +346,3 @@ class DataKeys:
             self._errors.move_to_end(question)
             if len(self._errors) > MOST_KEYS:
                 self._errors.popitem(last=False)
-
-
-def _check_name(key_name: str) -> None:
-    if len(key_name.encode()) > MOST_NAME:
-        raise KeyServiceError(f"the name of the key has more than {MOST_NAME} bytes: {key_name}")

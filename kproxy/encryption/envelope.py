@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kproxy.encryption.services.contract import MOST_WRAPPED
+from kproxy.encryption.services.contract import MOST_NAME, MOST_WRAPPED
 from kproxy.errors import KproxyError
 from kproxy.protocol.records.compression import Codec
 
@@ -22,7 +22,6 @@ NEVER_PACKED = (KEY, FIELD, BYTES_FIELD)
 CODECS = (Codec.NONE, Codec.ZSTD)
 SIZE_AT, FIXED = 6, 8  # where the size of the envelope is, and the names begin
 NONCE, TAG = 12, 16  # TAG: also the size of the synthetic IV of a record key, which has no nonce
-MOST_NAME = 255
 
 
 class Damaged(KproxyError):

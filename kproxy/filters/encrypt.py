@@ -25,7 +25,14 @@ from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, Policy, Valu
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
-from kproxy.encryption.services.contract import KeyDestroyed, KeyService, KeyServiceAway, KeyServiceError, try_key
+from kproxy.encryption.services.contract import (
+    MOST_NAME,
+    KeyDestroyed,
+    KeyService,
+    KeyServiceAway,
+    KeyServiceError,
+    try_key,
+)
 from kproxy.errors import UsageError
 from kproxy.filters.contract import (
     ConnectionFacts,
@@ -72,7 +79,6 @@ MOST_MISSING = 8  # data keys that a share group waits for
 MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
 LAST_EPOCH = -1  # of a ShareFetch that closes its session, and fetches nothing
 MAX_RECORDS_SINCE = 1  # version of ShareFetch
-MOST_KEY_NAME = 255
 FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the envelope without names and data key
 USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
@@ -90,7 +96,7 @@ class RecordKeys(Options, frozen=True):
     """The data key that record keys of some topics are encrypted with. It stands, as equal record keys have to stay equal."""
 
     key: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=MOST_KEY_NAME)],
+        Annotated[str, Meta(min_length=1, max_length=MOST_NAME)],
         text("Name of the key of the key service that has wrapped it."),
     ]
     wrapped: Annotated[
@@ -118,7 +124,7 @@ class EncryptRule(Options, frozen=True):
 
     topics: Annotated[Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')]
     key: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=MOST_KEY_NAME)],
+        Annotated[str, Meta(min_length=1, max_length=MOST_NAME)],
         text(
             'Name of the key of the key service; {topic}, and {cluster}, the virtual cluster, are replaced ("kek-{topic}").'
         ),

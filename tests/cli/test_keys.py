@@ -23,6 +23,9 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
         1,
         f"kproxy: {sealed}: No such file or directory: kproxy keys FILE --make KEY makes it, with its first key\n",
     )
+    for name in ("kek-{topic}", "é" * 128, ""):  # which no rule can name
+        code, out, said = kproxy("keys", file, "--make", name, "--dry-run")
+        assert (code, out) == (1, "") and "the name of a key has" in said
     assert kproxy("keys", file, "--make", "orders")[:2] == (0, "made the key orders\n")
     service = KeySet(KeySetOptions(path=str(sealed), key_file=str(tmp_path / "seal")))
     old = service.new_data_key("orders")

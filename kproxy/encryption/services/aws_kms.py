@@ -147,8 +147,10 @@ class AwsKms:
         )
 
     def make(self, key_name: str, *, dry_run: bool = False) -> None:
+        if KEY_ID.fullmatch(key_name):
+            raise KeyServiceError("AWS KMS makes the ids of keys itself: name the new key by an alias")
         check_is_new(self, key_name)
-        if not dry_run and not KEY_ID.fullmatch(key_name):
+        if not dry_run:
             made = self._ask(key_name, lambda _: self._kms.create_key(Description="Wraps data keys of kproxy"))
             made_id = self._metadata(made)["KeyId"]
             self._ask(key_name, lambda alias: self._kms.create_alias(AliasName=alias, TargetKeyId=made_id))

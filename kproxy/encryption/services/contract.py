@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from kproxy.errors import KproxyError
 
 DATA_KEY_SIZE = 32  # bytes: AES-256
+MOST_NAME = 255  # bytes of the name of a key, and of a topic, in a record
 MOST_WRAPPED = 4_096  # bytes of a wrapped data key; that of AWS KMS has 184
 
 
@@ -120,8 +121,25 @@ class KeyManager(Protocol):
         """Return a wrapped data key as the newest version wraps it."""
 
 
+def check_name(key_name: str) -> None:
+    """Raise KeyServiceError if the name of a key does not fit into records."""
+    if not 0 < len(key_name.encode("utf-8", "surrogateescape")) <= MOST_NAME:
+        raise KeyServiceError(f"the name of a key has 1 to {MOST_NAME} bytes in records: {key_name!r} cannot be used")
+
+
+def check_new_name(key_name: str) -> None:
+    """Raise KeyServiceError if no rule of the filter encrypt can name a key so."""
+    check_name(key_name)
+    if not key_name.isprintable() or {*key_name} & {*"{}"}:
+        raise KeyServiceError(
+            "the name of a key has characters that can be printed, and no braces, as rules replace what is in them: choose "
+            "another name"
+        )
+
+
 def check_is_new(manager: KeyManager, key_name: str) -> None:
-    """Raise KeyServiceError if there is a key of this name."""
+    """Raise KeyServiceError if there is a key of this name, or no rule of the filter encrypt can use it."""
+    check_new_name(key_name)
     with suppress(KeyDestroyed):
         manager.describe_key(key_name)
         raise KeyServiceError(f"there is a key {key_name} already")

@@ -44,6 +44,7 @@ from kproxy.encryption.services.contract import (
     KeyFacts,
     KeyServiceAway,
     KeyServiceError,
+    check_new_name,
 )
 from kproxy.errors import UsageError
 from kproxy.options import OptionMistakes, Options, Problem, text
@@ -57,7 +58,6 @@ MOST_SCRYPT = (1 << 18, 8, 16)
 SALT_SIZE = 16  # bytes
 NONCE_SIZE = 12  # bytes
 LEAST_KEY_FILE, LEAST_PASSPHRASE = 32, 12  # bytes
-LONGEST_NAME = 200
 WRAPPED = b"\x01"
 WRAPPED_SIZE = 1 + 4 + NONCE_SIZE + DATA_KEY_SIZE + 16
 T = TypeVar("T")
@@ -172,8 +172,7 @@ class KeySet:
         with self._change(dry_run) as keys:
             if key_name in keys:
                 raise KeyServiceError(f"there is a key {key_name} already, or there was one: choose another name")
-            if not 0 < len(key_name) <= LONGEST_NAME or not key_name.isprintable():
-                raise KeyServiceError(f"a key's name has 1 to {LONGEST_NAME} characters that can be printed")
+            check_new_name(key_name)
             if len(keys) >= MOST_KEYS:
                 raise KeyServiceError(f"a key set has at most {MOST_KEYS:,} keys")
             keys[key_name] = [self._new_version()]

@@ -78,6 +78,8 @@ def test_a_key_that_is_to_be_deleted(service: AwsKms) -> None:
     service.make("gone")
     with pytest.raises(KeyServiceError, match="there is a key gone already"):
         service.make("gone")
+    with pytest.raises(KeyServiceError, match="by an alias"):
+        service.make("1234abcd-12ab-34cd-56ef-1234567890ab")
     service.destroy("gone", dry_run=True)
     assert service.describe_key("gone").destroyed_at is None
     with pytest.raises(KeyServiceError, match="leave out --before"):
