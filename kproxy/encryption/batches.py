@@ -71,7 +71,7 @@ PLAIN = {
     FIELD: "a field is not encrypted",
     BYTES_FIELD: "a field is not encrypted",
 }
-NOUNS = {KEY: "the record key", FIELD: "a field", BYTES_FIELD: "a field"}
+NOUNS = {KEY: "the record key", HEADER: "the value of a header", FIELD: "a field", BYTES_FIELD: "a field"}
 AWAY = ("key service away", "registry away")  # kinds after which clients try again, whatever the policy says
 
 

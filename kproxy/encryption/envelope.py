@@ -85,6 +85,18 @@ def has_lost_marker(data: bytes, part: int = VALUE) -> bool:
     return bool(envelope.key_name and envelope.topic and envelope.wrapped)
 
 
+def envelope_of(data: bytes, part: int = VALUE) -> bytes | None:
+    """Return the envelope of an encrypted field, as it stands; empty for a damaged field, None for a plain one."""
+    try:
+        encoded = split(data)
+        if encoded is None:
+            return b"" if has_lost_marker(data, part) else None
+        read_envelope(encoded, part)
+    except Damaged:
+        return b""
+    return encoded
+
+
 def read_envelope(encoded: bytes, part: int = VALUE) -> Envelope:
     """Return what the envelope of a value says, or that of another part. Raises Damaged."""
     if encoded[4] != VERSION:

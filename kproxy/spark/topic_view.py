@@ -79,7 +79,8 @@ def _kinds(topic: str, records: DataFrame, schemas: SchemaSources) -> dict[str, 
     samples = fitting.groupBy(*beginnings).agg(F.first(F.struct("value", "headers")).alias("one")).limit(MOST_SAMPLES)
     for (sample,) in samples.select("one").collect():
         headers = [
-            (bytes(name).decode("utf-8", "surrogateescape"), value and bytes(value)) for name, value in sample.headers
+            (bytes(name).decode("utf-8", "surrogateescape"), value and bytes(value))
+            for name, value, *_ in sample.headers
         ]
         viewers.view(bytes(sample.value), Content(topic, "value", headers))
     return SchemaViewer.of(viewers).kinds(topic)

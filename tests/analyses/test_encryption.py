@@ -2,14 +2,29 @@
 
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
-from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, Envelope
+from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, Envelope, envelope_of
+from kproxy.encryption.fields import envelope_in
 from kproxy.encryption.reading import NO_SERVICE
 from tests.support.scenes.rows import Rows
 
 
 def value(key_name: str, topic: str, wrapped: bytes, plain: int = 5, codec: int = 0) -> bytes:
     return Envelope(key_name, topic, wrapped, codec).encoded() + bytes(12 + plain + 16)
+
+
+def seen(key: bytes | None, data: bytes | None, headers: tuple[tuple[bytes, bytes | None], ...] = ()) -> dict[str, Any]:
+    """Columns of a record whose parts are stored so, and were not decrypted."""
+    shown = [
+        {"key": name, "value": one, "envelope": None if one is None else envelope_of(one, HEADER), "problem": None}
+        for name, one in headers
+    ]
+    envelopes = {
+        "key_envelope": None if key is None else envelope_of(key, KEY),
+        "value_envelope": None if data is None else envelope_in(data),
+    }
+    return {"key": key, "value": data, "headers": shown, **envelopes}
 
 
 def local(version: int, number: int = 0) -> bytes:
@@ -34,15 +49,14 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
         producer = tables.client(client)
         for at, data in values:
             exchange = producer.produce(at, topic)
-            producer.record(exchange, topic, b"key", value=data)
+            producer.record(exchange, topic, **seen(b"key", data))
     reader = tables.client("reader")
     reader.record(
         reader.fetch(30, "orders", 0, end=9, count=1),
         "orders",
-        None,
         direction="fetch",
-        value=one,
         value_problem=NO_SERVICE,
+        **seen(None, one),
     )
     found = {(row["topic"], row["key_name"], row["key_version"]): row for row in tables.answer(tmp_path, "encryption")}
     shown = {
@@ -93,9 +107,9 @@ def test_record_keys_are_counted_like_values(tmp_path: Path) -> None:
         (b"after", plain),
     ]
     for at, (record_key, data) in enumerate(written):
-        producer.record(producer.produce(at, "orders"), "orders", record_key, value=data)
-    producer.record(producer.produce(9, "values"), "values", b"plain", value=value("kek", "values", local(1)))
-    producer.record(producer.produce(9, "keys"), "keys", key(2, 16), value=plain)
+        producer.record(producer.produce(at, "orders"), "orders", **seen(record_key, data))
+    producer.record(producer.produce(9, "values"), "values", **seen(b"plain", value("kek", "values", local(1))))
+    producer.record(producer.produce(9, "keys"), "keys", **seen(key(2, 16), plain))
     found = {
         (row["topic"], row["part"], row["key_version"]): (
             row["produced"],
@@ -126,9 +140,9 @@ def test_headers_are_counted_by_their_name_where_one_of_the_name_is_encrypted(tm
 
     written = [(b"secret", header(1)), (b"secret", header(2)), (b"secret", b"plain"), (b"secret", header(2)[:-30])]
     for at, (name, data) in enumerate([*written, (b"\xff", header(1))]):
-        headers = [{"key": b"trace", "value": b"00-1"}, {"key": name, "value": data}, {"key": b"none", "value": None}]
-        producer.record(producer.produce(at, "orders"), "orders", b"key", value=b"plain", headers=headers)
-    producer.record(producer.produce(9, "plain"), "plain", b"key", value=b"plain", headers=headers[:1])
+        headers = (b"trace", b"00-1"), (name, data), (b"none", None)
+        producer.record(producer.produce(at, "orders"), "orders", **seen(b"key", b"plain", headers))
+    producer.record(producer.produce(9, "plain"), "plain", **seen(b"key", b"plain", headers[:1]))
     found = {
         (row["part"], row["key_version"]): (row["produced"], row["is_older"], row["is_late"], row["damaged"])
         for row in tables.answer(tmp_path, "encryption")
@@ -154,7 +168,7 @@ def test_a_value_with_an_encrypted_field_counts_as_encrypted(tmp_path: Path) -> 
     values += [b"\0\0\0\0\7\xff" + field(1, 0) + b"AAAA", b"\0\0\0\0\7\xff" + field(2, 0, BYTES_FIELD) + b"x"]
     values += [b'{"a":"%b"}' % field(1, 9)[:-60], b'{"a":"plain"}', b"w0tQRQED"]
     for at, data in enumerate(values):
-        producer.record(producer.produce(at, "orders"), "orders", b"key", value=data)
+        producer.record(producer.produce(at, "orders"), "orders", **seen(b"key", data))
     found = {
         row["key_version"]: (row["part"], row["produced"], row["is_late"], row["damaged"])
         for row in tables.answer(tmp_path, "encryption")
@@ -166,14 +180,26 @@ def test_a_value_with_an_encrypted_field_counts_as_encrypted(tmp_path: Path) -> 
     }
 
 
-def test_with_keys_what_opens_is_not_said_to_be_plain(tmp_path: Path) -> None:
+def test_with_keys_it_says_what_opens(tmp_path: Path) -> None:
+    """And the same keys, writers and times as without: here a value with a problem of its schema, and a field."""
     tables = Rows()
     producer = tables.client("shop")
-    for at, (data, problem) in enumerate(
-        [(value("kek", "orders", local(1)), "version 1 has been destroyed"), (b"opened", None)]
+    whole, gone = value("kek", "orders", local(2)), value("kek", "orders", local(1))
+    field = b'{"a":"%b"}' % b64encode(Envelope("kek", "orders", local(2), part=FIELD).encoded() + bytes(30))
+    for at, (data, changed) in enumerate(
+        [
+            (gone, {"value_problem": "version 1 has been destroyed"}),
+            (whole, {"value": b"opened", "value_problem": "no schema with this id is known"}),
+            (field, {}),
+            (b"plain", {}),
+        ]
     ):
-        exchange = producer.produce(at, "orders")
-        producer.record(exchange, "orders", b"key", value=data, value_problem=problem)
-    shut, opened = sorted(tables.answer(tmp_path, "encryption"), key=lambda row: row["key_name"] is None)
-    assert (shut["produced"], shut["problem"]) == (1, "version 1 has been destroyed")
-    assert (opened["key_name"], opened["is_late"]) == (None, False)
+        columns = seen(b"key", data) | changed
+        producer.record(producer.produce(at, "orders"), "orders", **columns)
+    shut, opened, plain = sorted(
+        tables.answer(tmp_path, "encryption"), key=lambda row: (row["key_name"] is None, row["key_version"])
+    )
+    assert (shut["produced"], shut["opened"], shut["unopened"]) == (1, 0, 1)
+    assert shut["problem"] == "version 1 has been destroyed"
+    assert (opened["produced"], opened["opened"], opened["unopened"], opened["problem"]) == (2, 2, 0, None)
+    assert (plain["produced"], plain["opened"], plain["unopened"], plain["is_late"]) == (1, 0, 0, True)

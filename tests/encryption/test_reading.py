@@ -19,9 +19,10 @@ from kproxy.protocol.records import Record, read_batches, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers
-from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_field, encrypted_key
+from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_field, encrypted_key, parts_of
 
 NO_SERVICE = "the value takes the key 'kek': no key service was named (--keys FILE)"
+OF_HEADER = NO_SERVICE.replace("value", "value of a header")
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_lines_have_the_plain_value_for_those_who_have_the_key(service: GivenKey
         ("h", {"json": {"id": 8}, "size": 8, "encrypted": {"key": "kek"}}),
     ]
     without = _shown(data, viewers(False))
-    assert _headers_shown(data, viewers(False))[1][1]["encrypted"] == {"key": "kek", "problem": NO_SERVICE}
+    assert _headers_shown(data, viewers(False))[1][1]["encrypted"] == {"key": "kek", "problem": OF_HEADER}
     assert without[0] == {"encrypted": {"key": "kek", "problem": NO_SERVICE}, "size": without[0]["size"]}
     assert without[2:] == shown[2:]
     service.error = KeyDestroyed("version 1 is gone")
@@ -82,10 +83,15 @@ def test_tables_have_the_plain_value_for_those_who_have_the_key(service: GivenKe
         {"plain": 1},
         None,
     ]
-    assert rows[0]["headers"] == [{"key": b"t", "value": b"plain"}]
-    assert [row["headers"][1] for row in rows[1:]] == [{"key": b"h", "value": b'{"id":8}'}] * 3
+    sealed = read_objects(data)[1].headers[1][1]
+    assert sealed is not None
+    envelope = parts_of(sealed)["envelope"]
+    assert [[*one.values()] for one in rows[0]["headers"]] == [[b"t", b"plain", None, None]]
+    assert [[*row["headers"][1].values()] for row in rows[1:]] == [[b"h", b'{"id":8}', envelope, None]] * 3
+    assert [row["value_envelope"] for row in rows] == [parts_of(stored[0])["envelope"]] * 2 + [None, None]
     without = _rows(data, viewers(False))
-    assert without[1]["headers"][1]["value"].startswith(b"\xc3KPE")
+    shut = without[1]["headers"][1]
+    assert (shut["value"], shut["envelope"], shut["problem"]) == (sealed, envelope, OF_HEADER)
     assert [row["value"] for row in without] == stored
     assert [row["value_problem"] for row in without] == [NO_SERVICE, NO_SERVICE, None, None]
 

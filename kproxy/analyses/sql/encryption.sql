@@ -7,8 +7,8 @@ meaning: >-
   same for its record keys and for headers of a name, if one of them is encrypted. The envelope of a value says which key wraps its data key; no key is needed to
   read it. Only topics with an encrypted value, record key or header are listed.
   The version is known of key sets and of Vault. It needs the contents of records (--records, or --only encryption), and a capture between kproxy and the brokers: clients of kproxy send
-  and get plain values. With --keys, values that open count as plain, so the rows with a key are those that do not open.
-  A value with an encrypted field counts as encrypted by the key of its first one, with and without --keys; one without any counts as plain.
+  and get plain values. With --keys it also says how many open, and why the others do not.
+  A value with an encrypted field counts as encrypted by the key of its first one; one without any counts as plain.
 columns:
   topic: ""
   part: value or key of records, or "header " and the name of a header
@@ -21,73 +21,52 @@ columns:
   writers: client ids that wrote them
   readers: client ids that read them
   other_topic: another topic that they were written to; they open only where a rule says so
+  opened: values, keys or headers that open by the keys that --keys names; 0 without it
+  unopened: values, keys or headers that do not
   problem: why some of them do not open; without --keys, which key they take
   damaged: values that begin as encrypted ones and are none
-  is_late: whether plain values were written after the first encrypted one; not said with --keys
+  is_late: whether plain values were written after the first encrypted one
   first_at: ""
   last_at: ""
   cluster: its id, else the first address of its brokers
 action: Send the writers of plain values through kproxy; keep the older versions of a key until the last record that rests on them is gone.
 parameters: {}
 sampled: Other keys, writers and readers may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values, record keys or headers written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key]; most values: {topic}"
+verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values, record keys or headers written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key][{sum opened:?}[{sum unopened:?}; {sum unopened:,} do not open|; all of them open]]; most values: {topic}"
 order: 47
-only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE starts_with(hex(value), 'C34B504501') OR contains(hex(value), '7730745152514544') OR contains(hex(value), 'C34B50450104') OR starts_with(hex(records.key), 'C34B504501') OR starts_with(hex(header.value), 'C34B504501')
+only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE hex(value_envelope) <> '' OR hex(key_envelope) <> '' OR hex(header.envelope) <> ''
 */
-WITH hexed AS ( -- where the first encrypted field of a value may begin: a text in base 64, bytes
-    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, hex(value) AS h, value_problem AS problem,
-        strpos(hex(value), '7730745152514544') AS text_at, strpos(hex(value), 'C34B50450104') AS bytes_at
+WITH parts AS ( -- envelope: NULL of a plain one, empty of a damaged one
+    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'value' AS part, hex(value_envelope) AS h,
+        CASE WHEN hex(value_envelope) = '' OR substring(hex(value_envelope), 12, 1) <> '0' OR starts_with(hex(value), 'C34B5045') THEN value_problem END AS problem
     FROM records
     WHERE value IS NOT NULL
-), measured AS ( -- the size of the envelope is in the first twelve characters
-    SELECT *, CASE WHEN text_at > 0 AND NOT starts_with(h, 'C34B5045')
-        THEN TRY_CAST('0x' || substring(hex(try(from_base64(decode(unhex(substring(h, text_at, 24)))))), 13, 4) AS INTEGER) END AS envelope_bytes
-    FROM hexed
-), fields AS ( -- as much of the text as has no padding; what is left is at most two bytes of the tag
-    SELECT *, hex(try(from_base64(decode(unhex(substring(h, text_at, 8 * CAST(floor((envelope_bytes + 28) / 3) AS INTEGER))))))) || '0000' AS text_field
-    FROM measured
-), parts AS (
-    SELECT connection_id, exchange, topic, direction, 'value' AS part, CASE WHEN envelope_bytes IS NOT NULL THEN coalesce(text_field, 'C34B5045')
-        WHEN bytes_at > 1 AND NOT starts_with(h, 'C34B5045') THEN substring(h, bytes_at) ELSE h END AS h, problem
-    FROM fields
     UNION ALL
-    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, direction, 'key' AS part, hex(key) AS h, key_problem AS problem
+    SELECT connection_id, exchange, coalesce(topic, topic_id), direction, 'key', hex(key_envelope),
+        CASE WHEN starts_with(hex(key), 'C34B5045') THEN key_problem END
     FROM records
     WHERE key IS NOT NULL
     UNION ALL
-    SELECT connection_id, exchange, coalesce(topic, topic_id), direction, 'header ' || coalesce(try(decode(header.key)), hex(header.key)), hex(header.value), NULL
+    SELECT connection_id, exchange, coalesce(topic, topic_id), direction, 'header ' || coalesce(try(decode(header.key)), hex(header.key)), hex(header.envelope), header.problem
     FROM records CROSS JOIN unnest(headers) AS headers(header)
     WHERE header.value IS NOT NULL
 ), marked AS (
-    SELECT e.cluster, p.topic, p.direction, p.part, e.client_id, e.at_us, e.seen_at, p.problem, p.h, substring(p.h, 1, 8) = 'C34B5045' AS is_marked
+    SELECT e.cluster, p.topic, p.direction, p.part, e.client_id, e.at_us, e.seen_at, p.problem, p.h, p.h IS NOT NULL AS is_encrypted, p.h = '' AS is_damaged
     FROM parts AS p
     JOIN client_exchanges AS e ON e.connection_id = p.connection_id AND e.exchange = p.exchange
     WHERE coalesce(e.replica_id, -1) < 0
-), named AS ( -- the envelope, in hex: version, part, size, key name, topic, wrapped data key (kproxy.encryption)
-    SELECT *, CASE WHEN is_marked AND length(h) >= 56
-            AND ((part = 'value' AND substring(h, 9, 4) IN ('0100', '0140', '0103', '0104')) OR (part = 'key' AND substring(h, 9, 4) = '0101')
-                OR (starts_with(part, 'header ') AND substring(h, 9, 4) = '0102'))
-        THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
+), named AS ( -- the envelope, in hex: marker, version, part, size, key name, topic, wrapped data key (kproxy.encryption)
+    SELECT *, CASE WHEN h <> '' THEN TRY_CAST('0x' || substring(h, 17, 2) AS INTEGER) END AS name_bytes
     FROM marked
 ), placed AS (
-    SELECT *, CASE WHEN length(h) > 20 + 2 * name_bytes
-        THEN TRY_CAST('0x' || substring(h, 19 + 2 * name_bytes, 2) AS INTEGER) END AS topic_bytes
+    SELECT *, TRY_CAST('0x' || substring(h, 19 + 2 * name_bytes, 2) AS INTEGER) AS topic_bytes
     FROM named
-), sized AS (
-    SELECT *, CASE WHEN length(h) > 24 + 2 * (name_bytes + topic_bytes)
-        THEN TRY_CAST('0x' || substring(h, 21 + 2 * (name_bytes + topic_bytes), 4) AS INTEGER) END AS wrapped_bytes
-    FROM placed
-), whole AS ( -- as many bytes as its sizes say, then nonce and tag, or the synthetic IV of a key
-    SELECT *, wrapped_bytes IS NOT NULL
-        AND TRY_CAST('0x' || substring(h, 13, 4) AS INTEGER) = 12 + name_bytes + topic_bytes + wrapped_bytes
-        AND length(h) >= 2 * (12 + name_bytes + topic_bytes + wrapped_bytes + CASE WHEN part = 'key' THEN 16 ELSE 28 END) AS is_whole
-    FROM sized
 ), opened AS (
-    SELECT cluster, topic, direction, part, client_id, at_us, seen_at, problem, is_marked, is_marked AND NOT is_whole AS is_damaged,
-        CASE WHEN is_whole THEN try(decode(unhex(substring(h, 19, 2 * name_bytes)))) END AS key_name,
-        CASE WHEN is_whole THEN try(decode(unhex(substring(h, 21 + 2 * name_bytes, 2 * topic_bytes)))) END AS written_to,
-        CASE WHEN is_whole THEN substring(h, 25 + 2 * (name_bytes + topic_bytes), 2 * wrapped_bytes) END AS wrapped
-    FROM whole
+    SELECT cluster, topic, direction, part, client_id, at_us, seen_at, problem, is_encrypted, is_damaged,
+        try(decode(unhex(substring(h, 19, 2 * name_bytes)))) AS key_name,
+        try(decode(unhex(substring(h, 21 + 2 * name_bytes, 2 * topic_bytes)))) AS written_to,
+        substring(h, 25 + 2 * (name_bytes + topic_bytes)) AS wrapped
+    FROM placed
 ), versioned AS (
     SELECT *, CASE
         WHEN starts_with(wrapped, '01') AND length(wrapped) = 130 THEN TRY_CAST('0x' || substring(wrapped, 3, 8) AS BIGINT)
@@ -96,8 +75,7 @@ WITH hexed AS ( -- where the first encrypted field of a value may begin: a text 
         END AS key_version
     FROM opened
 ), topics AS (
-    SELECT cluster, topic, part, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us,
-        count(CASE WHEN problem <> '' AND NOT contains(problem, 'keys FILE)') THEN 1 END) > 0 AS has_keys
+    SELECT cluster, topic, part, min(CASE WHEN direction = 'produce' THEN at_us END) AS since_us
     FROM versioned
     WHERE key_name IS NOT NULL
     GROUP BY cluster, topic, part
@@ -114,9 +92,11 @@ WITH hexed AS ( -- where the first encrypted field of a value may begin: a text 
         list_sort(list_distinct(list(CASE WHEN v.direction = 'produce' THEN coalesce(v.client_id, '') END))) AS writers,
         list_sort(list_distinct(list(CASE WHEN v.direction = 'fetch' THEN coalesce(v.client_id, '') END))) AS readers,
         min(CASE WHEN v.written_to <> v.topic THEN v.written_to END) AS other_topic,
-        min(CASE WHEN v.is_marked THEN v.problem END) AS problem,
+        count(CASE WHEN v.is_encrypted AND v.problem IS NULL AND NOT v.is_damaged THEN 1 END) AS opened,
+        count(CASE WHEN v.is_encrypted AND (v.problem IS NOT NULL OR v.is_damaged) THEN 1 END) AS unopened,
+        min(CASE WHEN v.is_encrypted THEN v.problem END) AS problem,
         count(CASE WHEN v.is_damaged THEN 1 END) AS damaged,
-        count(CASE WHEN v.direction = 'produce' AND NOT v.is_marked AND v.at_us > t.since_us AND NOT t.has_keys THEN 1 END) > 0 AS is_late,
+        count(CASE WHEN v.direction = 'produce' AND NOT v.is_encrypted AND v.at_us > t.since_us THEN 1 END) > 0 AS is_late,
         min(v.seen_at) AS first_at,
         max(v.seen_at) AS last_at
     FROM versioned AS v
@@ -124,7 +104,7 @@ WITH hexed AS ( -- where the first encrypted field of a value may begin: a text 
     GROUP BY v.cluster, v.topic, v.part, v.key_name, v.key_version
 )
 SELECT u.topic, u.part, u.key_name, u.key_version, coalesce(u.key_version < n.key_version, false) AS is_older, u.produced, u.fetched,
-    u.data_keys, u.writers, u.readers, u.other_topic, u.problem, u.damaged, u.is_late, u.first_at, u.last_at, u.cluster
+    u.data_keys, u.writers, u.readers, u.other_topic, u.opened, u.unopened, u.problem, u.damaged, u.is_late, u.first_at, u.last_at, u.cluster
 FROM used AS u
 LEFT JOIN newest AS n ON n.cluster = u.cluster AND n.key_name = u.key_name
 ORDER BY u.produced + u.fetched DESC, u.topic, u.part DESC, u.key_name, u.key_version, u.cluster

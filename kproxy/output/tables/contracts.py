@@ -24,7 +24,7 @@ TYPES = {  # short names in the tables below
     "time": "timestamp[us, tz=UTC]",
     "time_ms": "timestamp[ms, tz=UTC]",
     "texts": "list<string>",
-    "headers": "list<struct<key: binary, value: binary>>",
+    "headers": "list<struct<key: binary, value: binary, envelope: binary, problem: string>>",
 }
 
 
@@ -277,10 +277,16 @@ RECORDS = Table(
         timestamp         time_ms   timestamp of the record; null for none (magic 0)
         key               binary    key of the record; null: none
         value             binary    value of the record; null: none (a tombstone)
-        headers           headers!  headers in their order; keys are UTF-8 from every sane client
+        headers           headers!  headers in their order; keys are UTF-8 from every sane client; envelope: as value_envelope;
+                                    problem: why an encrypted one does not open
     """)
     + _described("key")
-    + _described("value"),
+    + _described("value")
+    + _columns("""
+        key_envelope    binary  of an encrypted key, decrypted or not: what it begins with, up to the wrapped data key
+                                (kproxy.encryption); empty if it is damaged; null for a plain key
+        value_envelope  binary  the same of a value, or of its first encrypted field
+    """),
     optional=True,
 )
 

@@ -164,8 +164,9 @@ def _leaves(column: Column) -> list[str]:
     """Return the paths of the leaf columns of a field in Parquet."""
     if not column.type.startswith("list<"):
         return [column.name]
-    members = ("key", "value") if "struct<" in column.type else ()
-    return [f"{column.name}.list.element.{member}" for member in members] or [f"{column.name}.list.element"]
+    struct = STRUCT.search(column.type)
+    members = [] if struct is None else [f".{name}" for name, _ in _members(struct)]
+    return [f"{column.name}.list.element{member}" for member in members or [""]]
 
 
 class ParquetDirectory:
@@ -238,6 +239,12 @@ LIST = re.compile(r"list<(.+)>")
 STRUCT = re.compile(r"struct<(.+)>")
 
 
+def _members(struct: re.Match[str]) -> list[tuple[str, str]]:
+    """Return the names and types in a struct."""
+    pairs = (member.partition(": ") for member in struct[1].split(", "))
+    return [(name, kind) for name, _, kind in pairs]
+
+
 def check_available() -> None:
     """Raise UsageError where pyarrow is not installed."""
     try:
@@ -253,8 +260,7 @@ def arrow_type(text: str) -> "pyarrow.DataType":
     if inner := LIST.fullmatch(text):
         return pa.list_(pa.field("element", arrow_type(inner[1]), nullable=False))
     if inner := STRUCT.fullmatch(text):
-        pairs = (member.split(": ") for member in inner[1].split(", "))
-        return pa.struct([pa.field(name, arrow_type(kind), nullable=name != "key") for name, kind in pairs])
+        return pa.struct([pa.field(name, arrow_type(kind), nullable=name != "key") for name, kind in _members(inner)])
     if text.startswith("timestamp["):
         return pa.timestamp(text[10:12], "UTC")
     return pa.type_for_alias(text)

@@ -7,9 +7,12 @@ its column becomes null.
 """
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kproxy.encryption.envelope import HEADER, KEY, envelope_of
 from kproxy.encryption.envelope import MARKER as ENCRYPTED
+from kproxy.encryption.fields import BYTES_BEGINNING, TEXT_BEGINNING, envelope_in
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.parquet import schema_of
@@ -56,17 +59,19 @@ def record_columns(
     columns = [_repeated(value, schema.field(number).type, count) for number, value in enumerate(same)]
     keys, values = (records[part].cast(pa.binary()) for part in ("key", "value"))
     headers = _headers(records["headers"], schema.field("headers").type)
+    sealed_keys, sealed_values = (_encrypted(records[part]) for part in ("key", "value"))
+    envelopes = [_envelopes(keys, sealed_keys, partial(envelope_of, part=KEY))]
+    envelopes += [_envelopes(values, _with_fields(values, sealed_values), envelope_in)]
+    headers = _decrypted_headers(keys, headers, viewers)
     if viewers is not None:
-        values = _decrypted(
-            values, _encrypted(records["value"]), lambda row, value: viewers.decrypt(keys[row].as_py(), value, None)
-        )
-        headers = _decrypted_headers(keys, headers, viewers)
-        keys = _decrypted(keys, _encrypted(records["key"]), lambda row, key: viewers.decrypt_key(key))
+        values = _decrypted(values, sealed_values, lambda row, value: viewers.decrypt(keys[row].as_py(), value, None))
+        keys = _decrypted(keys, sealed_keys, lambda row, key: viewers.decrypt_key(key))
     columns += [records["offset"], _times(records["timestamp"]), keys, _values(values, field), headers]
     offsets = records["offset"] if field.topic == JOURNAL_TOPIC and field.direction != "produce" else None
     for part, data in (("key", keys), ("value", values)):
         views = _views(records[part])
         columns += _described(data, views, headers, offsets, Content(field.topic, part), viewers, keys)
+    columns += envelopes
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
@@ -94,6 +99,27 @@ def _encrypted(column: "pyarrow.Array") -> list[int]:
     return rows_beginning(_views(column), ENCRYPTED[:1])
 
 
+def _with_fields(values: "pyarrow.Array", rows: list[int]) -> list[int]:
+    """Return *rows*, and those whose values may have encrypted fields."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    found = set(rows)
+    for beginning in (TEXT_BEGINNING, BYTES_BEGINNING):
+        found.update(pc.indices_nonzero(pc.fill_null(pc.match_substring(values, beginning), False)).to_pylist())
+    return sorted(found)
+
+
+def _envelopes(data: "pyarrow.Array", rows: list[int], envelope: "Callable[[bytes], bytes | None]") -> "pyarrow.Array":
+    import pyarrow as pa  # noqa: PLC0415
+
+    if not rows:
+        return pa.nulls(len(data), pa.binary())
+    made: list[bytes | None] = [None] * len(data)
+    for row in rows:
+        made[row] = envelope(data[row].as_py())
+    return pa.array(made, pa.binary())
+
+
 def _decrypted(
     data: "pyarrow.Array", rows: list[int], decrypt: "Callable[[int, bytes], Decrypted | None]"
 ) -> "pyarrow.Array":
@@ -109,26 +135,29 @@ def _decrypted(
     return data if plain is None else pa.array(plain, pa.binary())
 
 
-def _decrypted_headers(keys: "pyarrow.Array", headers: "pyarrow.Array", viewers: "Viewers") -> "pyarrow.Array":
+def _decrypted_headers(keys: "pyarrow.Array", headers: "pyarrow.Array", viewers: "Viewers | None") -> "pyarrow.Array":
     """Return the headers of records, those decrypted that are encrypted and whose keys a key service has."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    names, values = headers.flatten().flatten()
-    rows = pc.indices_nonzero(pc.fill_null(pc.starts_with(values, ENCRYPTED), False)).to_pylist()
+    names, values, *_ = headers.flatten().flatten()
+    rows = pc.indices_nonzero(pc.fill_null(pc.starts_with(values, ENCRYPTED[:1]), False)).to_pylist()
     if not rows:
         return headers
-    plain, parents = None, headers.value_parent_indices()
+    parents, plain = headers.value_parent_indices(), values.to_pylist()
+    envelopes: list[bytes | None] = [None] * len(plain)
+    problems: list[str | None] = [None] * len(plain)
     for row in rows:
-        key = keys[parents[row].as_py()].as_py()
-        decrypted = viewers.decrypt(key, values[row].as_py(), names[row].as_py())
-        if decrypted is not None and decrypted.value is not None:
-            plain = plain or values.to_pylist()
-            plain[row] = decrypted.value
-    if plain is None:
-        return headers
-    pairs = pa.StructArray.from_arrays([names, pa.array(plain, pa.binary())], fields=list(headers.type.value_type))
-    return pa.ListArray.from_arrays(headers.offsets, pairs, type=headers.type)
+        envelopes[row] = envelope_of(plain[row], HEADER)
+        decrypted = None
+        if viewers is not None and envelopes[row] is not None:
+            decrypted = viewers.decrypt(keys[parents[row].as_py()].as_py(), plain[row], names[row].as_py())
+        if decrypted is not None:
+            problems[row] = decrypted.problem
+            plain[row] = plain[row] if decrypted.value is None else decrypted.value
+    columns = [names, *(pa.array(one, pa.binary()) for one in (plain, envelopes)), pa.array(problems, pa.string())]
+    structs = pa.StructArray.from_arrays(columns, fields=list(headers.type.value_type))
+    return pa.ListArray.from_arrays(headers.offsets, structs, type=headers.type)
 
 
 Described = tuple[str | None, str | None, str | None, int | None, bool | None, str | None]
@@ -223,6 +252,7 @@ def _headers(headers: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Arr
 
     pairs = headers.values
     arrays = [pairs.field(name).cast(pa.binary()) for name in ("key", "value")]
+    arrays += [pa.nulls(len(pairs), pa.binary()), pa.nulls(len(pairs), pa.string())]  # envelope, problem
     struct = pa.StructArray.from_arrays(arrays, fields=list(kind.value_type))
     return pa.ListArray.from_arrays(headers.offsets, struct, type=kind)
 

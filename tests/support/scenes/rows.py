@@ -245,7 +245,9 @@ class Client:
         }
         self._add("group_events", at + 0.002, exchange, **{**row, **columns})
 
-    def record(self, exchange: int, topic: str, key: bytes | None, *, partition: int = 0, **columns: Any) -> None:
+    def record(
+        self, exchange: int, topic: str, key: bytes | None = None, *, partition: int = 0, **columns: Any
+    ) -> None:
         """A record, of a Produce request unless *columns* say otherwise."""
         known = {"direction": "produce", "topic": topic, "partition": partition, "key": key}
         self._rows.add("records", connection_id=self.id, exchange=exchange, **{**known, **columns})
