@@ -22,7 +22,7 @@ columns:
   readers: client ids that read them
   other_topic: another topic that they were written to; they open only where a rule says so
   opened: values, keys or headers that open by the keys that --keys names; 0 without it
-  unopened: values, keys or headers that do not
+  unopened: values, keys or headers that do not open; without --keys, all
   problem: why some of them do not open; without --keys, which key they take
   damaged: values that begin as encrypted ones and are none
   is_late: whether plain values were written after the first encrypted one
