@@ -32,11 +32,12 @@ from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
 from kproxy.protocol.records.compression import FASTEST_ZSTD
 from kproxy.protocol.records.editing import change_fields, change_records
-from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, ValueEditor
+from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, RecordEditor, ValueEditor
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
-EditFields = Callable[[Record, bytes], bytes]  # a record as it is there, and its value -> the value with other fields
+Headers = list[tuple[str, bytes | None]]
+EditFields = Callable[[bytes | None, bytes, Headers], bytes]  # record key and headers as they are there: value -> value
 Kind = Literal[
     "damaged",
     "another topic",
@@ -199,6 +200,15 @@ class ValueReader:
         """
         return self._read(key, value, VALUE if header is None else HEADER, header)
 
+    def reading_with(self, fields: EditFields) -> EditFields:
+        """Return what reads a value, and then decrypts its fields."""
+
+        def read(key: bytes | None, value: bytes, headers: Headers) -> bytes:
+            plain = self._read(key, value, VALUE, None)
+            return plain if self.waits else fields(key, plain, headers)
+
+        return read
+
     def read_field(self, key: bytes | None, field: bytes, path: bytes, is_text: bool) -> bytes:
         """Return a plain field of a value; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt.
 
@@ -336,9 +346,9 @@ def encrypt_batch(
     packs: bool = False,
     record_keys: SealKey | None = None,
     headers: Callable[[bytes], bool] | None = None,
-    values: bool = True,
+    fields: EditFields | None = None,
 ) -> bytes | None:
-    """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge.
+    """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge, and what *fields* raises.
 
     Args:
         batch: of any format; control batches stay as they are.
@@ -346,28 +356,14 @@ def encrypt_batch(
         packs: whether values are compressed before.
         record_keys: encrypts record keys; None: they stay plain.
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
-        values: False: values stay as they are.
+        fields: encrypts the fields of a value, in place of values: returns the same object if there are none.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
-    editor = ValueEditor(key.sealing(packs=packs)) if values else None
+    editor = ValueEditor(key.sealing(packs=packs)) if fields is None else RecordEditor(fields)
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
     return change_fields(batch, editor, of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
-
-
-def encrypt_fields(batch: Batch, edit: EditFields) -> bytes | None:
-    """Return a batch with the fields of its values encrypted; None if it cannot be read. Raises TooLarge, and what *edit* raises.
-
-    *edit*: returns the value of a record with its fields encrypted, the same object if there are none.
-    """
-
-    def change(record: Record) -> bool:
-        before = record.value
-        record.value = None if before is None else edit(record, before)
-        return record.value is not before
-
-    return change_records(batch, change)
 
 
 Report = Callable[[CannotDecrypt, Policy], None]
@@ -396,20 +392,19 @@ def decrypt_batch(
     Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
     """
     reader.begin()
-    if fields is None:
-        if reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
-            return batch.raw if batch.crc_valid else None
-        try:
-            changed = change_fields(
-                batch,
-                ValueEditor(reader.read),
-                reader.key_editor(),
-                headers=reader.header_editor(),
-                zstd_level=FASTEST_ZSTD,
-            )
-            return _answered(changed, reader)
-        except CannotDecrypt:
-            reader.begin()  # once more, record by record: which one is it, and what does the policy say
+    if fields is None and reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
+        return batch.raw if batch.crc_valid else None
+    try:
+        changed = change_fields(
+            batch,
+            ValueEditor(reader.read) if fields is None else RecordEditor(reader.reading_with(fields)),
+            reader.key_editor(),
+            headers=reader.header_editor(),
+            zstd_level=FASTEST_ZSTD,
+        )
+        return _answered(changed, reader)
+    except CannotDecrypt:
+        reader.begin()  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
         before = [record.key, record.value, *(value for _, value in record.headers)]
@@ -421,7 +416,7 @@ def decrypt_batch(
                 if data is not None:
                     after[at] = value = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
                     if at == 1 and fields is not None and not reader.waits:
-                        after[at] = fields(record, value)
+                        after[at] = fields(record.key, value, record.headers)
             except CannotDecrypt as error:
                 error.offset = record.offset
                 policy: Policy = "fail" if error.kind in AWAY else plain if error.kind == "plain" else unreadable

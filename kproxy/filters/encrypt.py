@@ -860,11 +860,11 @@ def _encrypt(job: Job) -> None:
 
 def _encrypted(batch: Batch, job: Job, key: WritingKey) -> bytes | None:
     """Return a batch with all encrypted that its rule names; None if it cannot be read."""
-    headers, has_fields = _named_headers(job.rule), job.fields is not None
-    if job.fields is not None:
-        made = job.fields.encrypted(batch, key, job.passed.append)
-        if made is None or (headers is None and job.record_keys is None):
-            return made
-        (batch,) = read_batches(made)
-    packs = job.rule.compress is not None
-    return encrypt_batch(batch, key, packs=packs, record_keys=job.record_keys, headers=headers, values=not has_fields)
+    return encrypt_batch(
+        batch,
+        key,
+        packs=job.rule.compress is not None,
+        record_keys=job.record_keys,
+        headers=_named_headers(job.rule),
+        fields=None if job.fields is None else job.fields.encrypting(key, job.passed.append),
+    )

@@ -3,13 +3,12 @@
 from base64 import b64encode
 from collections.abc import Callable
 
-from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, EditFields, ValueReader, encrypt_fields
+from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, EditFields, Headers, ValueReader
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
 from kproxy.encryption.fields import Place, may_be_in, name_of
 from kproxy.encryption.made_once import MadeOnce
 from kproxy.filters.mask import parse_paths
 from kproxy.filters.turns import NotYet
-from kproxy.protocol.records import Batch, Record
 from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
 from kproxy.schemas.store import Collection, Schemas
 
@@ -35,46 +34,40 @@ class RecordFields:
         self._editor = FieldEditor(schemas, topic, field_paths(fields))
         self._passes = passes
 
-    def encrypted(self, batch: Batch, key: WritingKey, report: Callable[[str], None]) -> bytes | None:
-        """Return a batch with the fields of its values encrypted; None if it cannot be read.
+    def encrypting(self, key: WritingKey, report: Callable[[str], None]) -> EditFields:
+        """Return what encrypts the fields of the values of one batch: raises CannotEncrypt; NotYet while a registry is asked.
 
         *report*: called for each value that is written as it is, with the reason.
-
-        Raises TooLarge, CannotEncrypt, and NotYet while a registry is asked for a schema.
         """
         seal, names = key.sealing_fields(), MadeOnce(name_of)
 
-        def edit(record: Record, value: bytes) -> bytes:
+        def edit(record_key: bytes | None, value: bytes, headers: Headers) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:
-                sealed = seal(record.key, names[place], field, is_text)
+                sealed = seal(record_key, names[place], field, is_text)
                 return b64encode(sealed) if is_text else sealed
 
             try:
-                return self._editor.edited(value, record.headers, change, checks=True)
-            except NotDescribed as error:
-                if not self._passes:
-                    raise
+                return self._editor.edited(value, headers, change, checks=True)
+            except SchemaNotYet:
+                raise NotYet from None
+            except (FieldRefused, NotDescribed, SchemaAway) as error:
+                if not self._passes or not isinstance(error, NotDescribed):
+                    raise CannotEncrypt(str(error), is_away=isinstance(error, SchemaAway)) from None
                 report(str(error))
                 return value
 
-        try:
-            return encrypt_fields(batch, edit)
-        except SchemaNotYet:
-            raise NotYet from None
-        except (FieldRefused, NotDescribed, SchemaAway) as error:
-            raise CannotEncrypt(str(error), is_away=isinstance(error, SchemaAway)) from None
+        return edit
 
     def decrypting(self, reader: ValueReader, waits: Callable[[], None]) -> EditFields:
         """Return what decrypts the fields of a value. *waits*: called before KeyNotYet is raised for a schema."""
-
         names = MadeOnce(name_of)
 
-        def read(record: Record, value: bytes) -> bytes:
+        def read(record_key: bytes | None, value: bytes, headers: Headers) -> bytes:
             def change(place: Place, field: bytes, is_text: bool) -> bytes:
-                return reader.read_field(record.key, field, names[place], is_text)
+                return reader.read_field(record_key, field, names[place], is_text)
 
             try:
-                return self._editor.edited(value, record.headers, change)
+                return self._editor.edited(value, headers, change)
             except SchemaNotYet:
                 waits()
                 raise KeyNotYet from None

@@ -19,14 +19,14 @@ from kproxy.encryption.services import loading
 from kproxy.filters.contract import Send
 from kproxy.filters.encrypted_fields import RecordFields, field_paths
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Record, read_records, write_batches
+from kproxy.protocol.records import Codec, Record, editing, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.schemas.fields import FieldEditor
 from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.filters.test_encrypt import Bench, errors_in, records_in, stored, values_in
-from tests.support.encryption import decrypted_field, encrypted_field, parts_of
+from tests.support.encryption import GivenKeys, decrypted_field, decrypted_key, encrypted_field, parts_of
 
 PERSON = {"type": "record", "name": "Person", "fields": [{"name": "email", "type": "string"}]}
 AVRO = {
@@ -230,7 +230,7 @@ def test_each_changed_bit_of_a_field_is_an_error(monkeypatch: pytest.MonkeyPatch
     read = fields.decrypting(reader, lambda: None)
     start = data.index(b"\xc3KPE")
     end = start + len(parts_of(data[start:])["envelope"]) + 28 + len(DATUM["card"])
-    assert (read(Record(key=b"k"), text), read(Record(key=b"k"), data)) == (
+    assert (read(b"k", text, []), read(b"k", data, [])) == (
         b'{"note":"a canary"}',
         avro({**DATUM, "note": None}),
     )
@@ -239,7 +239,35 @@ def test_each_changed_bit_of_a_field_is_an_error(monkeypatch: pytest.MonkeyPatch
             for bit in range(8):
                 changed = value[:at] + bytes([value[at] ^ 1 << bit]) + value[at + 1 :]
                 with pytest.raises(CannotDecrypt):
-                    read(Record(key=b"k"), changed)
+                    read(b"k", changed, [])
+
+
+def test_fields_keys_and_headers_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields are bound to the plain key, and a header says which schema a value has."""
+    keys = GivenKeys()
+    made = keys.new_data_key("kek-k")
+    record_keys = {"key": "kek-k", "wrapped": b64encode(made.wrapped).decode()}
+    bench = FieldBench(monkeypatch, rule(*FIELDS, record_keys=record_keys, headers=["secret"], plain="fail"))
+    bench.service.plain.update(keys.plain)
+    named = ("__value_schema_id", b"\0\0\0\0\1")
+    headers = [named, ("secret", b"a canary"), ("none", None)]
+    records = [Record(offset=at, timestamp=at, key=b"canary", value=avro(DATUM)[5:], headers=headers) for at in (0, 1)]
+    plain = write_batches([RecordBatch(records, codec=Codec.GZIP)])
+    made_of: list[int] = []
+    compress = editing.compress
+    monkeypatch.setattr(editing, "compress", lambda *given, **more: made_of.append(1) or compress(*given, **more))
+    outcome = bench.produce("orders", records=plain)
+    assert isinstance(outcome, Send) and len(made_of) == 1
+    written = records_in(outcome.frame)
+    (batch,) = read_records(written)
+    for record in batch.records:
+        assert decrypted_key(record.key or b"", made.plain) == b"canary"
+        assert record.headers[0] == named and record.headers[1][1] != b"a canary"
+        note = avro_of(bytes(5) + (record.value or b""))["note"]
+        data_key = bench.service.plain["kek-orders", parts_of(b64decode(note))["wrapped"]]
+        assert decrypted_field(note.encode(), data_key, b"canary", "$['note']") == b"a canary"
+    assert read_records(bench.fetch(written).records)[0].records == records
+    assert len(made_of) == 2 and bench.counted() == {}
 
 
 def test_a_field_opens_in_its_place_only(monkeypatch: pytest.MonkeyPatch) -> None:

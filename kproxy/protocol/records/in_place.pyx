@@ -8,6 +8,7 @@ the interpreter lock, so that other connections do not wait for a large batch.
 from collections.abc import Callable
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
@@ -131,6 +132,49 @@ cdef class ValueEditor(Editor):
                 return 0
             put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
             return 1
+
+
+cdef class RecordEditor(ValueEditor):
+    """Changes values by a function, which gets the record's key, the value, and all headers as Record has them."""
+
+    def __init__(self, change: Callable[[bytes | None, bytes, list[tuple[str, bytes | None]]], bytes]):
+        self.change = change
+
+    def edited(self, bytes data not None, bytes key=None) -> bytes | None:
+        """Return the changed value of a record without headers; None if it stays."""
+        changed = self.change(key, data, [])
+        return None if changed is data else changed
+
+    cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
+        with gil:
+            key = None
+            if record.key_size >= 0:
+                key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
+            given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
+            changed = <bytes?>self.change(key, given, headers_of(record))
+            if changed is given:
+                return 0
+            put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
+            return 1
+
+
+cdef list headers_of(const RecordShape *record):
+    cdef Cursor c
+    cdef HeaderShape header
+    cdef int32_t _
+    cdef list headers = []
+    if record.header_count == 0:
+        return headers
+    begin_headers(&c, record)
+    for _ in range(record.header_count):
+        if read_header(&c, &header) < 0:
+            break  # the walker has read them
+        name = PyUnicode_DecodeUTF8(<const char *>header.key, header.key_size, "surrogateescape")
+        value = None
+        if header.value_size >= 0:
+            value = PyBytes_FromStringAndSize(<const char *>header.value, header.value_size)
+        headers.append((name, value))
+    return headers
 
 
 cdef class HeaderEditor:
