@@ -224,6 +224,7 @@ class _Decoder:
         self._options = options
         self._jobs = jobs
         self._shows_progress = not (options.on_terminal or options.quiet)
+        self._notes_waiting = not options.quiet
 
     def decode(self, files: Files, *, follow: bool) -> None:
         """Decode captures or decoded logs. Raises UsageError for a pipe that is neither; damage further in is kept for later.
@@ -234,6 +235,8 @@ class _Decoder:
         if self._run.interrupted or self._is_full:
             return
         live = follow or is_live(files.path)
+        if self._notes_waiting and files.path.is_fifo():
+            print(f"kproxy: {files.path}: opens once a program writes to it", file=sys.stderr)
         if files.first_ns is not None:
             self._options.clock.start(files.first_ns)  # the date that lines omit, before processes of --jobs are forked
             number = _jobs_for(files, self._jobs) if self._options.most is None else 1
@@ -282,6 +285,8 @@ def _jobs_for(files: Files, wanted: int | None) -> int:
 def _print_summary(run: Run, summary: Summary) -> None:
     for line in summary.lines(run.packets_passed_over):
         print(line, file=sys.stderr)
+    if summary.exchanges and not summary.shown:
+        print("  kproxy report FILE --only map lists clients, topics and groups to select by", file=sys.stderr)
     if summary.encrypted and run.secrets.file_given:
         secrets, others = run.keylog.lines, run.keylog.passed_over
         print(f"  the key log has {secrets:,} secrets, and {others:,} other lines", file=sys.stderr)

@@ -38,6 +38,13 @@ def test_text_is_one_line_per_exchange(kproxy: Kproxy) -> None:
     assert all(line.isprintable() for line in out.splitlines())
 
 
+def test_a_selection_of_nothing_says_where_the_names_are(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", "--topic", "ordres", FIRST)
+    assert (code, out) == (0, "")
+    assert "--only map lists clients, topics and groups" in err
+    assert "orders" in kproxy("report", "--only", "map", FIRST)[1]
+
+
 def test_topic_ids_have_their_names(kproxy: Kproxy) -> None:
     _, out, _ = kproxy("decode", "--format", "jsonl", "--where", "apiKey == 0", FIRST)
     (row,) = rows(out)

@@ -67,7 +67,7 @@ export const decimalsOf = (values) => Math.max(0, ...values.filter(isNumber).map
 export const counted = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 export function bytes(number) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KB", "MB", "GB", "TB"];
   let at = 0;
   let value = number;
   while (Math.abs(value) >= 1000 && at < units.length - 1) {

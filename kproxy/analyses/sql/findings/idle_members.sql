@@ -20,7 +20,7 @@ reference: https://kafka.apache.org/documentation/#intro_consumers
 parameters:
   min_idle: {default: 1, meaning: "Groups with fewer members without a partition are not listed."}
 sampled: A later assignment may be among the exchanges that are missing.
-verdict: "{rows:group/groups} with more members than partitions. {most idle}: {group_id}, where {idle:,} of {members:,} members have none. Add partitions, or run fewer members."
+verdict: "{rows:group/groups} with more members than partitions. {most idle}: {group_id}, where {idle:,} of {members:,} members got no partition. Add partitions, or run fewer members."
 order: 50
 only_if: FROM group_events WHERE event = 'assign' HAVING count(CASE WHEN len(assignment) = 0 THEN 1 END) >= $min_idle
 frame:
