@@ -7,6 +7,7 @@ from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, EditFields, 
 from kproxy.encryption.data_keys import KeyNotYet, WritingKey
 from kproxy.encryption.fields import Place, may_be_in, name_of
 from kproxy.encryption.made_once import MadeOnce
+from kproxy.filters.json_masks import JsonFields
 from kproxy.filters.mask import parse_paths
 from kproxy.filters.turns import NotYet
 from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDescribed, SchemaAway, SchemaNotYet
@@ -15,7 +16,8 @@ from kproxy.schemas.store import Collection, Schemas
 
 def field_paths(fields: tuple[str, ...]) -> FieldPaths:
     """Return the automata of the fields of a rule. Raises ValueError."""
-    return FieldPaths(parse_paths(fields), {path: parse_paths([path]) for path in fields})
+    states = parse_paths(fields)
+    return FieldPaths(states, {path: parse_paths([path]) for path in fields}, JsonFields(states).found)
 
 
 class RecordFields:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""JSON with the values at some paths hidden. All other bytes stay: spaces, order, escapes, numbers of any length, duplicates.
+"""JSON with the values at some paths hidden: all other bytes stay, as do order and duplicates. Or where these values are.
 
 Compiled, as it looks at every byte of every record that is fetched. It reads the text once, from left to right, by the grammar of
 RFC 8259: where no path leads it only finds the end of a value, with a byte for each level of nesting, and where one does it goes
@@ -7,12 +7,14 @@ down as many calls as the path has steps. Of members with the same name all are 
 """
 
 from collections.abc import Sequence
+from json import loads
 from typing import TYPE_CHECKING
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from kproxy.protocol.records.in_place cimport Editor
 from kproxy.protocol.wire cimport Buffer, put, put8
@@ -52,7 +54,13 @@ cdef struct State:
     int every  # for all others
 
 
+cdef struct Step:
+    int64_t at  # of a name; -1: an index
+    int64_t size  # of the name; the index
+
+
 cdef struct Text:
+    const uint8_t *start
     const uint8_t *at
     const uint8_t *limit
     const uint8_t *copied  # what is before this is in *out*, or left out
@@ -64,6 +72,11 @@ cdef struct Text:
     size_t replacement_size
     bint removes
     bint is_changed
+    Buffer *marks  # where nothing is hidden: see JsonFields
+    Buffer steps  # Step: those that led to the value that is read, if there are marks
+    const uint8_t *name_at  # of the last member that was read, with its escapes
+    size_t name_size
+    bint any_words  # NaN, Infinity and -Infinity are numbers
     bint any_bytes  # bytes that are not UTF-8 are let pass
 
 
@@ -159,6 +172,89 @@ cdef class JsonMask(Editor):
             free(t.name.data)
 
 
+cdef class JsonFields(JsonMask):
+    """Finds the values at the paths of an automaton, and hides nothing.
+
+    Args:
+        states: of ``mask.parse_paths``.
+    """
+
+    def __init__(self, states: Sequence[mask.State]):
+        JsonMask.__init__(self, states, b"", True)
+
+    def found(self, bytes data not None) -> list[tuple[int, int, tuple[str | int, ...]]] | None:
+        """Return where each value begins and ends, and its place: names and indexes; None if it is no object or array of JSON.
+
+        NaN, Infinity and -Infinity are numbers, as programs write and read them.
+        """
+        cdef Text t
+        cdef Buffer marks
+        memset(&t, 0, sizeof(Text))
+        memset(&marks, 0, sizeof(Buffer))
+        t.start = t.at = <const uint8_t *>PyBytes_AS_STRING(data)
+        t.limit = t.at + PyBytes_GET_SIZE(data)
+        t.states = self.states
+        t.marks = &marks
+        t.any_words = True
+        try:
+            return None if read_document(&t) == BROKEN or not is_container(&t) else listed(data, &marks)
+        finally:
+            free(t.levels.data)
+            free(t.name.data)
+            free(t.steps.data)
+            free(marks.data)
+
+
+cdef bint is_container(Text *t) noexcept nogil:
+    """Return whether the text, which was read, ends as an object or array does."""
+    cdef const uint8_t *at = t.limit - 1
+    while at > t.start and at[0] in (c" ", c"\n", c"\r", c"\t"):
+        at -= 1
+    return at[0] == c"}" or at[0] == c"]"
+
+
+cdef list listed(bytes data, Buffer *marks):
+    """Return what ``mark`` has noted."""
+    cdef list found = []
+    cdef list place
+    cdef const int64_t *mark = <const int64_t *>marks.data
+    cdef const int64_t *end = mark + marks.size // sizeof(int64_t)
+    cdef const Step *step
+    cdef int64_t number
+    while mark < end:
+        step = <const Step *>(mark + 3)
+        place = []
+        for number in range(mark[2]):
+            place.append(step[number].size if step[number].at < 0 else name_of(data, &step[number]))
+        found.append((mark[0], mark[1], tuple(place)))
+        mark = <const int64_t *>(step + mark[2])
+    return found
+
+
+cdef str name_of(bytes data, const Step *step):
+    cdef const char *at = PyBytes_AS_STRING(data) + step.at
+    if memchr(at, c"\\", step.size) == NULL:
+        return PyUnicode_DecodeUTF8(at, step.size, NULL)
+    return loads(data[step.at - 1 : step.at + step.size + 1])
+
+
+cdef int mark(Text *t, const uint8_t *start, const uint8_t *end) except -1 nogil:
+    """Note a value: where it begins and ends, and the steps to it."""
+    cdef int64_t[3] head
+    head[0] = start - t.start
+    head[1] = end - t.start
+    head[2] = t.steps.size // sizeof(Step)
+    put(t.marks, &head, sizeof(head))
+    return put(t.marks, t.steps.data, t.steps.size)
+
+
+cdef int add_step(Text *t, int64_t at, int64_t size) except -1 nogil:
+    cdef Step step
+    step.at = at
+    step.size = size
+    return put(&t.steps, &step, sizeof(Step))
+
+
 cdef int read_document(Text *t) except -1 nogil:
     """Read all of the text, behind a byte order mark, if there is one (RFC 8259, 8.1)."""
     if t.limit - t.at >= 3 and t.at[0] == 0xEF and t.at[1] == 0xBB and t.at[2] == 0xBF:
@@ -198,6 +294,8 @@ cdef int read_object(Text *t, State *state) except -1 nogil:
         if leads_to == -3:
             return BROKEN
         start = t.at
+        if t.marks != NULL and leads_to != NOTHING:
+            add_step(t, t.name_at - t.start, t.name_size)
         if (read_value(t, leads_to) if leads_to >= 0 else skip_value(t)) == BROKEN:
             return BROKEN
         end = t.at
@@ -206,6 +304,8 @@ cdef int read_object(Text *t, State *state) except -1 nogil:
             hide(t, start, end, True)
         elif leads_to == LEAF and has_kept:
             hide(t, comma, end, False)
+        if t.marks != NULL and leads_to != NOTHING:
+            t.steps.size -= sizeof(Step)
         comma = t.at
         if not take(t, c","):
             if leads_to == LEAF and t.removes and not has_kept:
@@ -227,6 +327,8 @@ cdef int read_name(Text *t, State *state) except -4 nogil:
     if not take(t, c'"') or skip_string(t, &has_escapes) == BROKEN:
         return -3
     end = t.at - 1
+    t.name_at = start
+    t.name_size = end - start
     skip_space(t)
     if not take(t, c":"):
         return -3
@@ -277,10 +379,14 @@ cdef int read_array(Text *t, State *state) except -1 nogil:
             leads_to = state.indexes[next_index].leads_to
             next_index += 1
         start = t.at
+        if t.marks != NULL and leads_to != NOTHING:
+            add_step(t, -1, number)
         if (read_value(t, leads_to) if leads_to >= 0 else skip_value(t)) == BROKEN:
             return BROKEN
         if leads_to == LEAF:
             hide(t, start, t.at, True)
+        if t.marks != NULL and leads_to != NOTHING:
+            t.steps.size -= sizeof(Step)
         number += 1
         skip_space(t)
         if not take(t, c","):
@@ -290,6 +396,8 @@ cdef int read_array(Text *t, State *state) except -1 nogil:
 
 cdef int hide(Text *t, const uint8_t *start, const uint8_t *end, bint replaces) except -1 nogil:
     """Leave bytes out, or put the replacement in their place. What is before them was copied at most up to *start*."""
+    if t.marks != NULL:
+        return mark(t, start, end)
     put(t.out, t.copied, start - t.copied)
     if replaces:
         put(t.out, t.replacement, t.replacement_size)
@@ -341,6 +449,8 @@ cdef int skip_scalar(Text *t) noexcept nogil:
         return skip_word(t, b"false", 5)
     if t.at[0] == c"n":
         return skip_word(t, b"null", 4)
+    if t.any_words and t.at[0] == c"N":
+        return skip_word(t, b"NaN", 3)
     return skip_number(t)
 
 
@@ -353,6 +463,8 @@ cdef inline int skip_word(Text *t, const char *word, size_t size) noexcept nogil
 
 cdef inline int skip_number(Text *t) noexcept nogil:
     take(t, c"-")
+    if t.any_words and skip_word(t, b"Infinity", 8) == READ:
+        return READ
     if not take(t, c"0") and skip_digits(t) == BROKEN:
         return BROKEN
     if take(t, c".") and skip_digits(t) == BROKEN:

@@ -5,12 +5,12 @@ Avro and Protobuf when the schema is compiled, in JSON as soon as one comes. nul
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError, UsageError
-from kproxy.schemas.formats import LEAF, PayloadError, SchemaError, SchemaType
+from kproxy.schemas.formats import PayloadError, SchemaError, SchemaType
 from kproxy.schemas.framings import Headers, reframed
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kproxy.schemas.store import Schema, Schemas
 
 MOST_EDITORS = 1_000
+QUOTE, NULL = b'"n'  # the first byte of a text, and of null
 Place = tuple[str | int, ...]  # names of members, keys of maps, indexes of items
 # The place of a field, its text in UTF-8 or its bytes, and whether it is a text -> the same of the field in its place
 ChangeField = Callable[[Place, bytes, bool], bytes]
@@ -29,6 +30,8 @@ class FieldPaths(NamedTuple):
 
     states: Sequence[Any]  # of all together
     each: Mapping[str, Sequence[Any]]  # by the text of each path
+    # In an object or array of JSON: where the values at the paths begin and end, and their places; None for what is none
+    in_json: Callable[[bytes], list[tuple[int, int, Place]] | None]
 
 
 class FieldRefused(SchemaError):
@@ -81,7 +84,7 @@ class FieldEditor:
         """
         located = self._schemas.locate(value, self._topic, "value", headers)
         if located is None:
-            return edited_json(value, self._paths.states, change) if value else value
+            return edited_json(value, self._paths, change) if value else value
         schema = located.schema
         if schema is None:
             self._raise_unless_answered()
@@ -133,94 +136,47 @@ class FieldEditor:
             raise FieldRefused(f"its JSON Schema limits the field {fields}, so it cannot be encrypted: {problems[0]}")
 
 
-SPACE = re.compile(r"[ \t\n\r]*").match
-scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-KINDS = {bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
+KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean"}  # by the first character; all others: number
 
 
-def edited_json(data: bytes, states: Sequence[Any], change: ChangeField) -> bytes:
+def edited_json(data: bytes, paths: FieldPaths, change: ChangeField) -> bytes:
     """Return JSON with other texts at some paths; the same object if all stay. Raises NotDescribed, FieldRefused."""
-    try:
-        document = _Document(data.decode(), states, change)
-        return data if not document.read() else document.written()
-    except (ValueError, StopIteration, IndexError, RecursionError):
-        raise NotDescribed("the value is no JSON, and names no schema") from None
-
-
-class _Document:
-    """JSON that is read once, from left to right, where a path leads; all other values are skipped."""
-
-    def __init__(self, text: str, states: Sequence[Any], change: ChangeField) -> None:
-        self._text = text
-        self._states = states
-        self._change = change
-        self._parts: list[str] = []
-        self._copied = 0  # what is before this is in the parts, or was replaced
-
-    def read(self) -> bool:
-        """Return whether a field was changed. Raises ValueError, StopIteration, IndexError if it is no object or array."""
-        begin = self._space(1 if self._text.startswith("\ufeff") else 0)
-        if self._text[begin] not in "{[":
-            raise ValueError("no object or array")
-        end = self._space(self._value(begin, 0, (), "$"))
-        if end != len(self._text):
-            raise ValueError("more behind the value")
-        return bool(self._parts)
-
-    def written(self) -> bytes:
-        return "".join((*self._parts, self._text[self._copied :])).encode()
-
-    def _space(self, at: int) -> int:
-        match = SPACE(self._text, at)
-        assert match is not None
-        return match.end()
-
-    def _value(self, at: int, state: int | None, place: Place, shown: str) -> int:
-        """Read a value; return where it ends. *shown*: its place, without names and indexes that no path has."""
-        if state is not None and state != LEAF and self._text[at] in "{[":
-            return (self._object if self._text[at] == "{" else self._array)(at + 1, self._states[state], place, shown)
-        value, end = scan_value(self._text, at)
-        if state != LEAF or value is None:
-            return int(end)
-        if not isinstance(value, str):
-            raise OtherType(shown, KINDS[type(value)])
-        before = value.encode("utf-8", "surrogatepass")
-        after = self._change(place, before, True)
+    found = paths.in_json(data)
+    if found is None:
+        raise NotDescribed("the value is no JSON, and names no schema")
+    parts: list[bytes] = []
+    copied = 0
+    for start, end, place in found:
+        if data[start] != QUOTE:
+            if data[start] != NULL:
+                raise OtherType(_shown(place, paths.states), KINDS.get(chr(data[start]), "number"))
+            continue
+        before = data[start + 1 : end - 1]
+        if b"\\" in before:
+            before = json.loads(data[start:end]).encode("utf-8", "surrogatepass")
+        after = change(place, before, True)
         if after is not before:
-            text = after.decode("utf-8", "surrogatepass")
-            is_plain = not any("\ud800" <= one <= "\udfff" for one in text)
-            self._parts += (self._text[self._copied : at], json.dumps(text, ensure_ascii=not is_plain))
-            self._copied = end
-        return int(end)
+            parts += data[copied:start], _quoted(after)
+            copied = end
+    return b"".join((*parts, data[copied:])) if parts else data
 
-    def _object(self, at: int, state: Any, place: Place, shown: str) -> int:
-        at = self._space(at)
-        if self._text[at] == "}":
-            return at + 1
-        while True:
-            if self._text[at] != '"':
-                raise ValueError("no name")
-            name, at = scan_value(self._text, at)
-            at = self._expect(self._space(at), ":")
-            is_named = name in state.names
-            below = state.names[name] if is_named else state.every
-            at = self._space(self._value(at, below, (*place, name), f"{shown}.{name}" if is_named else f"{shown}.*"))
-            if self._text[at] == "}":
-                return at + 1
-            at = self._expect(at, ",")
 
-    def _array(self, at: int, state: Any, place: Place, shown: str) -> int:
-        at, index = self._space(at), 0
-        if self._text[at] == "]":
-            return at + 1
-        while True:
-            below = state.indexes.get(index, state.every)
-            at = self._space(self._value(at, below, (*place, index), f"{shown}[*]"))
-            if self._text[at] == "]":
-                return at + 1
-            at, index = self._expect(at, ","), index + 1
+def _quoted(text: bytes) -> bytes:
+    try:
+        return encode_basestring(text.decode()).encode()
+    except UnicodeDecodeError:  # half of a surrogate pair: only an escape can be one
+        return encode_basestring_ascii(text.decode("utf-8", "surrogatepass")).encode()
 
-    def _expect(self, at: int, character: str) -> int:
-        if self._text[at] != character:
-            raise ValueError(f"no {character}")
-        return self._space(at + 1)
+
+def _shown(place: Place, states: Sequence[Any]) -> str:
+    """Return a place without names and indexes that no path has."""
+    shown, state = "$", 0
+    for step in place:
+        if isinstance(step, int):
+            shown += "[*]"
+            state = states[state].indexes.get(step, states[state].every)
+        else:
+            is_named = step in states[state].names
+            shown += f".{step}" if is_named else ".*"
+            state = states[state].names[step] if is_named else states[state].every
+    return shown

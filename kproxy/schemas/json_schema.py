@@ -61,7 +61,7 @@ class JsonSchema(Compiled):
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def editing(self, paths: FieldPaths) -> Edit:
-        return lambda payload, indexes, change: edited_json(payload, paths.states, change)
+        return lambda payload, indexes, change: edited_json(payload, paths, change)
 
     def _substituted(self, value: Any, to: Substitutes) -> Any:
         if isinstance(value, dict):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.filters.json_masks import JsonMask
+from kproxy.filters.json_masks import JsonFields, JsonMask
 from kproxy.filters.mask import EVERY, Path, parse_path, parse_paths
 
 STARS = b'"***"'
@@ -162,6 +162,7 @@ class Writer:
         self.chance = chance
         self.paths = paths
         self.plain = self.hidden = ""
+        self.places: list[tuple[int, int, Path]] = []  # of what is at the paths
 
     def put(self, text: str, is_hidden: bool) -> None:
         self.plain += text
@@ -174,11 +175,13 @@ class Writer:
         leaf = any(_fits(path, at) for path in self.paths)
         if leaf and not inside:
             self.hidden += STARS.decode()
-        inside = inside or leaf
+        start = len(self.plain.encode())
         if isinstance(value, list | tuple):
-            self.group(value, at, inside)
+            self.group(value, at, inside or leaf)
         else:
-            self.put(json.dumps(value, ensure_ascii=self.chance.random() < 0.5), inside)
+            self.put(json.dumps(value, ensure_ascii=self.chance.random() < 0.5), inside or leaf)
+        if leaf and not inside:
+            self.places.append((start, len(self.plain.encode()), at))
 
     def group(self, value: Value, at: Path, inside: bool) -> None:
         self.put("{" if isinstance(value, tuple) else "[", inside)
@@ -210,6 +213,8 @@ def test_all_else_stays_byte_for_byte(tree: Value, paths: list[str], chance: ran
     removed = mask(*paths, replacement=None).edited(writer.plain.encode())
     if removed is not None:
         json.loads(removed)
+    found = JsonFields(parse_paths(paths)).found(writer.plain.encode())
+    assert found == (writer.places if isinstance(tree, list | tuple) else None)
 
 
 def _is_json(text: bytes) -> bool:
@@ -240,3 +245,14 @@ def test_damaged_text_is_json_where_python_says_so(tree: Value, chance: random.R
     damaged = bytes(text)
     if damaged:
         assert (mask("$['not there']").edited(damaged) is None) == _is_json(damaged)
+        is_found = JsonFields(parse_paths(["$['not there']"])).found(damaged) is not None
+        assert is_found == (_is_json(damaged) and damaged.decode().strip("\ufeff \t\r\n")[0] in "{[")
+
+
+def test_numbers_that_are_none_are_found() -> None:
+    """As Python and others write and read them."""
+    text = b'{"a":NaN,"b":[Infinity,-Infinity]}'
+    assert JsonFields(parse_paths(["$.a", "$.b[1]"])).found(text) == [(5, 8, ("a",)), (23, 32, ("b", 1))]
+    assert [JsonFields(parse_paths(["$.a"])).found(b'{"a":%b}' % one) for one in (b"Nan", b"-NaN", b"Inf")] == [
+        None
+    ] * 3
