@@ -90,16 +90,12 @@ class Facts:
         self.errors: list[ErrorFact] = []
         self.kafka_releases: tuple[str, ...] = ()
         self.spoken: dict[str, dict[int, Versions]] = {}  # release -> api key -> versions; from 3.5 on
-        self._blocks: dict[str, list[list[str]]] = {}
-        block: list[str] = []
-        for line in text.splitlines():
-            if line.startswith(" "):
-                block.append(line)
-            elif line.startswith("message "):
-                block = [line]
-                self._blocks.setdefault(line.split(" ", 2)[1], []).append(block)
-            else:
-                self._top_line(line.split(" "))
+        self._blocks: dict[str, list[str]] = {}  # as text: a line for itself would take three times the memory
+        top, *blocks = f"\n{text}".split("\nmessage ")
+        for block in blocks:
+            self._blocks.setdefault(block.split(" ", 1)[0], []).append(block)
+        for line in top.splitlines():
+            self._top_line(line.split(" "))
 
     def _top_line(self, words: list[str]) -> None:
         if words[0] == "error":
@@ -124,15 +120,15 @@ class Facts:
 
     def mentions(self, name: str, text: str) -> bool:
         """Return whether a line of the message has this text, without reading its fields. Raises KeyError."""
-        return any(text in line for lines in self._blocks[name] for line in lines)
+        return any(text in block for block in self._blocks[name])
 
     def flexible(self, name: str) -> Versions:
         """Return the flexible versions of a message, without reading its fields. Raises KeyError."""
-        return Versions.parse(_option(self._blocks[name][0][0], "flexible"))
+        return Versions.parse(_option(self._blocks[name][0], "flexible"))
 
     def versions(self, name: str) -> Versions:
         """Return all versions of a message, without reading its fields. Raises KeyError."""
-        return Versions.union(Versions.parse(_option(lines[0], "versions")) for lines in self._blocks[name])
+        return Versions.union(Versions.parse(_option(block, "versions")) for block in self._blocks[name])
 
     @functools.cache  # noqa: B019 - one Facts lives as long as the process
     def layouts(self, name: str) -> tuple[Layout, ...]:
@@ -163,18 +159,19 @@ def snake_case(name: str) -> str:
     return "".join(out)
 
 
-def _option(line: str, name: str) -> str:
+def _option(block: str, name: str) -> str:
     """Return an option of a message's first line."""
-    return line.split(f" {name}=", 1)[1].split(" ", 1)[0]
+    return block.split("\n", 1)[0].split(f" {name}=", 1)[1].split(" ", 1)[0]
 
 
-def _parse_layout(lines: list[str]) -> Layout:
-    words = lines[0].split(" ")
-    options = dict(word.split("=", 1) for word in words[2:])
-    rows = iter([(len(line) - len(line.lstrip(" ")), line.strip()) for line in lines[1:]])
+def _parse_layout(block: str) -> Layout:
+    first, *lines = block.splitlines()
+    message, *words = first.split(" ")
+    options = dict(word.split("=", 1) for word in words)
+    rows = iter([(len(line) - len(line.lstrip(" ")), line.strip()) for line in lines])
     fields, _ = _parse_fields(rows, 2, next(rows, None))
     return Layout(
-        name=words[1],
+        name=message,
         type=options["type"],
         api_key=int(options["api"]) if "api" in options else None,
         record_id=int(options["id"]) if "id" in options else None,

@@ -30,6 +30,7 @@ from kproxy.proxy.messages import Channel
 from kproxy.proxy.otlp.exporter import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.shared_state import SharedCounts
+from kproxy.proxy.system_calls import forget_code
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapWriter
@@ -190,6 +191,7 @@ class Forwarding:
             self._use_breakpoints([])
         gc.collect()
         gc.freeze()
+        forget_code()
 
     def _count_present_clients(self) -> None:
         """Count the clients that came before there was a limit for each address, so that it includes them."""
@@ -384,6 +386,7 @@ async def _run(arguments: ChildArguments) -> None:
 
 def prepare() -> None:
     """Fill the caches that every worker uses; in the supervisor, before workers are forked."""
+    messages.decoder(messages.ToWorker)
     Plan(Chain(()), None, 0)
     "localhost".encode("idna")  # as getaddrinfo does
 

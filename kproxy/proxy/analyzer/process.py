@@ -503,6 +503,11 @@ async def _run(analyzer: Analyzer, control: int, bell: int) -> None:
     channel.close()
 
 
+def prepare() -> None:
+    """Make what every analyzer uses; in the supervisor, before analyzers are forked."""
+    messages.decoder(messages.ToAnalyzer)
+
+
 def main(arguments: ChildArguments) -> None:
     """Analyse until the supervisor sends Drain, or is gone."""
     os.nice(NICE)

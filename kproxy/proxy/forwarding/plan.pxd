@@ -25,8 +25,9 @@ cdef struct Row:  # an API at a version
 
 
 cdef class Plan:
-    cdef Row rows[PLAN_KEYS][PLAN_VERSIONS]
-    cdef bint keys[PLAN_KEYS]  # whether the facts have the API key
+    cdef Row *rows  # of the APIs in the facts, one after the other, each from version 0 on
+    cdef Row *of[PLAN_KEYS]  # the rows of an API; NULL: the facts lack it
+    cdef int counts[PLAN_KEYS]  # how many these are
     cdef Row above[PLAN_KEYS]  # of versions above the facts
     cdef Row unknown  # of API keys the facts lack
     cdef Struct *produce[PLAN_VERSIONS]
@@ -38,7 +39,7 @@ cdef class Plan:
     cdef readonly unsigned int snaplen  # type: int
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil
-    cdef int _fill(self, int key, object api, object chain, bint tapped) except -1
+    cdef int _fill(self, int key, object versions, object chain, bint tapped) except -1
     cdef Program _program(self, str name, int version)
     cdef int _fill_part(self, Row *row, int key, str name, int version) except -1
     cdef int _fill_produce(self, int version) except -1

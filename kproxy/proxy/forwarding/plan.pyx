@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable
 from typing import Protocol
 
 from libc.stdint cimport int8_t, int16_t
+from libc.stdlib cimport calloc, free
 
 from kproxy.protocol.direction cimport DIRECTION_RESPONSE
 from kproxy.protocol.program cimport (
@@ -53,27 +54,38 @@ cdef class Plan:
     def __cinit__(
         self, chain: Wanting | None = None, tapped: Container[int] | None = None, unsigned int snaplen=0,
     ) -> Self:
+        cdef Row *next_rows
         self.chain = chain
         self.programs = []
         self.snaplen = snaplen
         self.selective = tapped is not None or snaplen > 0
         self.unknown.tapped = tapped is None
-        for key, api in facts().apis.items():
-            if key < PLAN_KEYS:
-                self._fill(key, api, chain, tapped is None or key in tapped)
+        apis = {key: message(f"{api.name}Request").versions for key, api in facts().apis.items() if key < PLAN_KEYS}
+        counts = {key: min(versions.highest + 1, PLAN_VERSIONS) for key, versions in apis.items()}
+        self.rows = <Row *>calloc(sum(counts.values()), sizeof(Row))
+        if self.rows == NULL:
+            raise MemoryError
+        next_rows = self.rows
+        for key, versions in apis.items():
+            self.of[key] = next_rows
+            self.counts[key] = counts[key]
+            next_rows += self.counts[key]
+            self._fill(key, versions, chain, tapped is None or key in tapped)
 
-    cdef int _fill(self, int key, object api, object chain, bint tapped) except -1:
+    def __dealloc__(self) -> None:
+        free(self.rows)
+
+    cdef int _fill(self, int key, object versions, object chain, bint tapped) except -1:
         """Fill the rows of an API: of each version that the facts have, and of versions above them."""
         cdef Row *row
         cdef int version
-        versions = message(f"{api.name}Request").versions
-        self.keys[key] = True
+        name = facts().apis[key].name
         self.above[key].tapped = tapped
         self.above[key].learned = key in LEARNED
-        for version in range(PLAN_VERSIONS):
+        for version in range(self.counts[key]):
             if version not in versions:
                 continue
-            row = &self.rows[key][version]
+            row = &self.of[key][version]
             row.known = True
             row.tapped = tapped
             row.learned = key in LEARNED
@@ -82,7 +94,7 @@ cdef class Plan:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
                 if (key, version) in responses_with_addresses():
-                    self._fill_part(row, key, f"{api.name}Response", version)
+                    self._fill_part(row, key, f"{name}Response", version)
             if key == PRODUCE:
                 self._fill_produce(version)
         if chain is not None:
@@ -120,10 +132,10 @@ cdef class Plan:
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil:
         """Return the row of an API at a version; there is one for everything unknown, too."""
-        if not 0 <= api_key < PLAN_KEYS or not self.keys[api_key]:
+        if not 0 <= api_key < PLAN_KEYS or self.of[api_key] == NULL:
             return &self.unknown
-        if 0 <= api_version < PLAN_VERSIONS and self.rows[api_key][api_version].known:
-            return &self.rows[api_key][api_version]
+        if 0 <= api_version < self.counts[api_key] and self.of[api_key][api_version].known:
+            return &self.of[api_key][api_version]
         return &self.above[api_key]
 
 

@@ -28,6 +28,7 @@ from kproxy.proxy.network.listening import advice_on_binding, check_addresses_ar
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules, kept_for_page
 from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.system_calls import forget_code
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.admin import AdminServer, PageEntry
@@ -87,6 +88,7 @@ class Supervisor:
             return _print_failure(first)
         self._log_serving()
         self._admin.log_page(self._config)
+        forget_code()
         background = [
             asyncio.ensure_future(self._watch.follow(self._changed)),
             asyncio.ensure_future(self._keep_reloading()),
@@ -259,6 +261,7 @@ class Admin:
         self._entry = self._entry or PageEntry(self._fleet)
         server = AdminServer(listener, self._overview, hosts, guard, [self._entry.mount()], self._page)
         await server.start()
+        forget_code()
         return server
 
     def log_page(self, config: Config) -> None:

@@ -11,6 +11,7 @@ from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import KproxyError
 from kproxy.proxy.child_process import set_process_title
 from kproxy.proxy.logs import log, start_logging
+from kproxy.proxy.messages import ToSupervisor, decoder
 from kproxy.proxy.supervisor.fleet import OURS, Modules
 from kproxy.proxy.supervisor.process import Supervisor
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
@@ -49,6 +50,7 @@ def main(options: Options, modules: Modules = OURS) -> int:
         return USAGE
     start_logging(config.logs)
     allow_files(config)
+    decoder(ToSupervisor)
     _prepare(modules.worker)
     if config.analysis.enabled:
         _prepare(modules.analyzer)
