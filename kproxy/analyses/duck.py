@@ -77,14 +77,17 @@ def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
 class ScratchDirectory:
     """The directory where DuckDB keeps tables until ``cleanup``. Raises OSError where it cannot be made.
 
+    *folder*: where it is made; None: where temporary files are.
+
     A killed process cannot remove its directory, so the next kproxy does. Each process holds a lock (flock) on a file in its
     directory; the kernel releases the lock when the process ends, so a directory whose lock is free is abandoned. Process ids
     would not do: containers that share a directory for temporary files may use the same ids.
     """
 
-    def __init__(self) -> None:
-        remove_abandoned(Path(tempfile.gettempdir()))
-        self._directory = tempfile.TemporaryDirectory(prefix=PREFIX)
+    def __init__(self, folder: Path | None = None) -> None:
+        within = Path(tempfile.gettempdir()) if folder is None else folder
+        remove_abandoned(within)
+        self._directory = tempfile.TemporaryDirectory(prefix=PREFIX, dir=within)
         self.name = self._directory.name
         try:
             self._lock = _lock(Path(self.name))
@@ -113,6 +116,7 @@ class Database:
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
         reading: what the caller may change while the sources are read.
         views: all views, where the folders are not at hand.
+        scratch: the folder for DuckDB's temporary directory; None: that of temporary files.
 
     ``damages`` has a sentence for each source that could not be read to its end, ``notes`` for each that is a copy of another;
     ``viewers`` showed the records of captures, if the table records is wanted.
@@ -133,8 +137,10 @@ class Database:
         spans: tuple[Span, Span] | None = None,
         reading: Reading | None = None,
         views: Mapping[str, View] | None = None,
+        scratch: Path | None = None,
     ) -> None:
         check_available()
+        self._scratch = scratch
         self._views = library.load_views(folders) if views is None else views
         self._made: set[str] = set()  # views and facts that the connection has
         self._has_few_rows = False
@@ -190,7 +196,7 @@ class Database:
         if self._reading.is_part:
             self._connection = duckdb.connect(config=SAFE | {"threads": 1})
         else:
-            self._directory = _temporary_directory()
+            self._directory = _temporary_directory(self._scratch)
             database = ":memory:" if few else Path(self._directory.name, "tables")
             self._connection = duckdb.connect(database, config=SAFE | ({"threads": 1} if few else {}))
             self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
@@ -528,11 +534,11 @@ def _literal(value: Value) -> Any:
     return duckdb.Value(value, BIGINT) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _temporary_directory() -> ScratchDirectory:
+def _temporary_directory(folder: Path | None) -> ScratchDirectory:
     try:
-        return ScratchDirectory()
+        return ScratchDirectory(folder)
     except OSError as error:
-        raise NoRoom(_no_room(Path(tempfile.gettempdir()), error.strerror or str(error))) from None
+        raise NoRoom(_no_room(folder or Path(tempfile.gettempdir()), error.strerror or str(error))) from None
 
 
 def _no_room(directory: Path, cause: str) -> str:

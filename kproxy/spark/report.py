@@ -7,20 +7,25 @@
 
 First there is a folder of Parquet files for each source, which all executors see. A folder of tables is read where it is;
 captures and logs are decoded by ingest, all in one go; Spark copies the rows of lakes, of other file systems, and of single
-clusters or days. Then each task of one job opens the folders in DuckDB and runs a share of the analyses. Tables of less than
-SMALL bytes are not worth a job: DuckDB answers in the driver.
+clusters or days. Then one job has a task for each analysis. An executor's first task opens the folders in DuckDB, the next ones
+find them open, with the views that were made so far (OpenedTables). So executors may come at any time, and each takes as many
+analyses as it can answer. Tables of less than SMALL bytes are not worth a job: DuckDB answers in the driver.
 
 Narrowed to some days: a row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which
 have no time, to the day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day
 need their connection, also if it began long before.
 """
 
+import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
 SMALL = 16 << 20  # bytes of Parquet, for which DuckDB takes about 11 s
 DAY_FORMAT = "yyyy-MM-dd"
 MOST_NAMED = 20
+KEPT_SECONDS = 10  # how long tables stay open for another task
 
 
 class Narrowed(Struct, frozen=True):
@@ -66,11 +72,18 @@ class Folders(Struct, frozen=True):
     views: dict[str, View]
     compare: bool
     spans: tuple[Span, Span] | None
+    report: str  # a name of its own: what is opened for one report may have changed before the next
 
-    def open(self) -> Database:
-        """The tables in DuckDB, in one thread."""
+    def open(self, scratch: Path | None = None) -> Database:
+        """The tables in DuckDB, in one thread. *scratch*: the folder for its temporary directory."""
         database = Database(
-            self.places, views=self.views, compare=self.compare, spans=self.spans, memory=MORE_MEMORY[0], wanted=TABLES
+            self.places,
+            views=self.views,
+            compare=self.compare,
+            spans=self.spans,
+            memory=MORE_MEMORY[0],
+            wanted=TABLES,
+            scratch=scratch,
         )
         database.connection.execute("SET threads = 1")
         return database
@@ -124,17 +137,17 @@ class SparkTables:
         self._answers: dict[str, Answered] = {}
         groups = [[name] for name in self.sources] if compare else self._grouped(self.sources)
         places = [place for group in groups for place in self._places(group)]
-        self._folders = Folders(places, library.load_views(folders), compare, spans)
+        self._folders = Folders(places, library.load_views(folders), compare, spans, uuid4().hex)
 
     def prepare(self, analyses: Sequence[Analysis], parameters: Mapping[str, Value]) -> None:
         """Answer these analyses in one job, unless there are few rows."""
         files = [file for place in self._folders.places for some in table_files(Path(place)).values() for file in some]
         if len(analyses) < 2 or sum(file.stat().st_size for file in files) < SMALL:
             return
-        asked = [(analysis, known_to(analysis, parameters)) for analysis in analyses]
-        shares = shared(asked, self._context.defaultParallelism, self._folders.views)
+        longest_first = sorted(analyses, key=lambda analysis: -len(analysis.sql))  # so that all executors end at once
+        asked = [(analysis, known_to(analysis, parameters)) for analysis in longest_first]
         folders = self._folders
-        answers = self._context.parallelize(shares, len(shares)).flatMap(lambda share: answers_of(folders, share))
+        answers = self._context.parallelize(asked, len(asked)).map(lambda each: answer_in_task(folders, each))
         self._answers = dict(answers.collect())
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pa.Table":
@@ -221,34 +234,60 @@ class SparkTables:
 Asked = tuple[Analysis, dict[str, Value]]
 
 
-def shared(asked: Sequence[Asked], count: int, views: Mapping[str, View]) -> list[list[Asked]]:
-    """Divide analyses into at most *count* shares: those with the most SQL first, each to the share that has least."""
-    costs = [
-        (len(one[0].sql) + sum(len(view.sql) for view in library.views_needed(one[0], views)), one) for one in asked
-    ]
-    shares: list[tuple[int, list[Asked]]] = [(0, []) for _ in range(min(count, len(asked)))]
-    for cost, one in sorted(costs, key=lambda pair: -pair[0]):
-        least = min(range(len(shares)), key=lambda at: shares[at][0])
-        shares[least] = (shares[least][0] + cost, [*shares[least][1], one])
-    return [share for _, share in shares]
+class OpenedTables:
+    """The tables that this process has opened for its tasks, which follow each other: each uses the views of those before it.
+
+    They are closed when no task came for a while. Their files are in Spark's own folder, which it removes when it ends a process.
+    """
+
+    def __init__(self) -> None:
+        self._folders: Folders | None = None
+        self._database: Database | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()  # held while a task runs, and while tables are closed
+
+    @contextmanager
+    def use(self, folders: Folders) -> Iterator[Database]:
+        with self._lock:
+            self._timer = None
+            if self._database is None or self._folders != folders:
+                self._close()
+                local = os.environ.get("SPARK_LOCAL_DIRS")
+                self._folders, self._database = folders, folders.open(Path(local.split(",")[0]) if local else None)
+            yield self._database
+            if "SPARK_REUSE_WORKER" in os.environ:
+                self._timer = threading.Timer(KEPT_SECONDS, self._end)
+                self._timer.daemon = True
+                self._timer.start()
+            else:
+                self._close()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._timer is threading.current_thread():  # no task came since
+                self._close()
+
+    def _close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
 
-def answers_of(folders: Folders, share: Sequence[Asked]) -> Iterator[tuple[str, Answered]]:
-    """Run a share of the analyses, in a task."""
-    database = folders.open()
-    try:
-        for analysis, parameters in share:
-            try:
-                rows = database.run(analysis, **parameters)
-            except ConfigError as error:
-                yield analysis.id, Answered(b"", list(error.mistakes), analysis.path)
-                continue
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema) as writer:
-                writer.write_table(rows)
-            yield analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
-    finally:
-        database.close()
+OPENED = OpenedTables()
+
+
+def answer_in_task(folders: Folders, asked: Asked) -> tuple[str, Answered]:
+    """Run an analysis in a task."""
+    analysis, parameters = asked
+    with OPENED.use(folders) as database:
+        try:
+            rows = database.run(analysis, **parameters)
+        except ConfigError as error:
+            return analysis.id, Answered(b"", list(error.mistakes), analysis.path)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
 
 
 def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":

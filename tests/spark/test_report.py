@@ -84,7 +84,7 @@ def loosened(name: str) -> dict[str, Value]:
 def test_executors_answer_as_duckdb_does(
     spark: "SparkSession", tables: Path, on_duckdb: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every threshold at 0: in one job with a task for each core, whatever the number of analyses."""
+    """With every threshold at 0, in one job."""
     monkeypatch.setattr(report, "SMALL", 0)
     chosen = [one for one in ANALYSES.values() if "least" not in one.parameters]
     given = {name: value for one in chosen for name, value in loosened(one.id).items()}

@@ -15,8 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import kproxy.spark.ingest
+import kproxy.spark.report
+from kproxy.analyses.duck import PREFIX
+from kproxy.analyses.library import load_views
 from kproxy.capture import Capture
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.segments import SEGMENT_HEADER
@@ -32,6 +36,7 @@ from kproxy.spark.divided import BlockFiles, BlockPart, memory, partition_of, st
 from kproxy.spark.files import InputFile, find_files, open_file, open_raw
 from kproxy.spark.ingest import ingest
 from kproxy.spark.local import KILLED, LocalContext
+from kproxy.spark.report import Folders, OpenedTables
 from kproxy.spark.rows import (
     MOST_DAYS,
     ChunkWriter,
@@ -501,3 +506,26 @@ def test_other_file_systems_are_read_through_pyarrow(folder: Path, monkeypatch: 
     raw.close()
     with open_file(file.path) as capture:
         assert isinstance(capture, Capture)
+
+
+def test_tasks_of_a_report_find_its_tables_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another report opens them anew, as they may have changed. Where a process gets one task only, they are closed after it."""
+    decoded(INTERBROKER, tmp_path)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/none")
+    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
+    opened, folders = OpenedTables(), Folders([str(tmp_path / "decoded")], load_views(), False, None, "first")
+    with opened.use(folders) as first:
+        assert len([*tmp_path.glob(f"{PREFIX}*")]) == 1  # Spark removes it when it ends the process
+    monkeypatch.setattr(kproxy.spark.report, "KEPT_SECONDS", 0)
+    with opened.use(folders) as second:
+        assert second is first
+    assert opened._timer is not None
+    opened._timer.join()
+    assert [*tmp_path.glob(f"{PREFIX}*")] == []
+    monkeypatch.setattr(kproxy.spark.report, "KEPT_SECONDS", 60)
+    with opened.use(folders) as third:
+        pass
+    monkeypatch.delenv("SPARK_REUSE_WORKER")
+    with opened.use(replace(folders, report="second")) as fourth:
+        assert fourth is not third
+    assert [*tmp_path.glob(f"{PREFIX}*")] == []
