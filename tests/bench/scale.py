@@ -4,7 +4,7 @@
 
 Each row is a proxy of its own in front of a broker made here, under a load of eight connections:
 
-    start        until the first client is accepted; memory with everything and without analysis, if no other Python runs here
+    start        until the first client is accepted; memory with everything and without analysis
     allocations  calls of malloc a request, of the worker and of the analyzer, beside haproxy's (which has pools of its own);
                  Python's small objects count, as PYTHONMALLOC=malloc takes them from there. Needs cc
     connections  8, 1,000 and 20,000 other clients are connected and silent, or as many as the limit of open files allows here;
@@ -16,16 +16,28 @@ Each row is a proxy of its own in front of a broker made here, under a load of e
 
 Columns: CPU microseconds a request of the worker and of the analyzer; context switches and system calls of the worker a
 request (system calls from strace, in a round that is not timed); CPU milliseconds a second of all processes at rest; and their
-memory, where a page that several processes share counts once (Pss). haproxy's row is the yardstick. Nothing should grow
-faster than its number, and at rest little should grow at all.
+memory, where a page that several of its processes have counts once, whether or not others have it too (only root can see
+that). haproxy's row is the yardstick. Nothing should grow faster than its number, and at rest little should grow at all.
 
-Without analysis two processes take 37 to 39 MB: 16 are shared, and each has 8.5 MB of pages of its own, although a worker makes
-only 0.6 MB of objects after the fork. Python counts references in the objects, so a page with an object in use is copied.
-Leaving out more imports saves little: click, asyncio, ssl and msgspec are half of what is imported.
+Where the memory is just after the start, in MB:
+
+                                                   everything   without analysis
+    objects in pages that processes share                  17                 11
+    objects in a page of one process: supervisor            5                  7
+                                      worker                7                  8
+                                      analyzer              5
+    libraries: code and constants                           9                  8
+               tables that are written to                   3                  2
+    the ring between worker and analyzer                    4
+
+A worker makes only 0.6 MB of objects after the fork. Python counts references in the objects, so a page with an object in use is
+copied. Leaving out more imports saves little: asyncio, ssl, typing and msgspec are half of what is imported, and the supervisor
+as a program of its own would need as much for asyncio alone as its copies take.
 """
 
 import contextlib
 import itertools
+import mmap
 import multiprocessing
 import os
 import re
@@ -37,6 +49,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +63,6 @@ from tests.bench.forwarding import HAPROXY, HOST, our_haproxy
 from tests.bench.measuring import cpu_of, options_of
 from tests.support.frames import frame
 from tests.support.haproxy import haproxy
-from tests.support.kafka.processes import kib
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.ports import free_ports
 from tests.support.sockets import address
@@ -61,6 +73,7 @@ TOGETHER = 5  # requests that a connection sends before it reads
 ROUND_S = 1.0
 REST_S = 5.0
 TRACED_S = 1.0
+PRESENT, FRAME = 1 << 63, (1 << 55) - 1  # bits of an entry of /proc/PID/pagemap
 CASES: dict[str, list[int]] = {
     "connections": [8, 1_000, 20_000],
     "brokers": [1, 3, 100],
@@ -148,8 +161,18 @@ def switches(pids: Sequence[int]) -> int:
 
 
 def memory(pids: Sequence[int]) -> float:
-    """Proportional memory, in MB."""
-    return sum(kib(f"/proc/{pid}/smaps_rollup", "Pss:") for pid in pids) / 1e6
+    """Memory of processes, in MB; a page that several have counts once, whoever else has it (see proc_pid_pagemap(5))."""
+    if os.geteuid():
+        raise SystemExit("only root may see which pages processes share")
+    frames: set[int] = set()
+    for pid in pids:
+        with Path(f"/proc/{pid}/pagemap").open("rb") as pagemap:
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                begin, end = (int(address, 16) // mmap.PAGESIZE for address in line.split()[0].split("-"))
+                if not re.search(r"\[v(var|dso|syscall)", line):
+                    pagemap.seek(begin * 8)
+                    frames.update(page for page in array("Q", pagemap.read((end - begin) * 8)) if page & PRESENT)
+    return len({page & FRAME for page in frames}) * mmap.PAGESIZE / 1e6
 
 
 def calls(pids: Sequence[int], work: Callable[[], int]) -> float:
