@@ -383,7 +383,7 @@ def _edited(
             while payload[begin] >= 0x80:
                 begin += 1
             before = payload[begin + 1 : end]
-            after = change(_place(template, trail, payload), before, is_text)
+            after = change(_place(template, trail, payload) if trail else template, before, is_text)
             if after is before:
                 continue
             is_changed = True

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import KproxyError, UsageError
 from kproxy.schemas.formats import PayloadError, SchemaError, SchemaType
-from kproxy.schemas.framings import Headers, reframed
+from kproxy.schemas.framings import CONFLUENT, Headers, is_confluent, reframed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kproxy.schemas.store import Schema, Schemas
 
 MOST_EDITORS = 1_000
+NO_FIT = "the value does not fit its schema"
 QUOTE, NULL = b'"n'  # the first byte of a text, and of null
 Place = tuple[str | int, ...]  # names of members, keys of maps, indexes of items
 # The place of a field, its text in UTF-8 or its bytes, and whether it is a text -> the same of the field in its place
@@ -71,6 +72,7 @@ class FieldEditor:
         self._topic = topic
         self._paths = paths
         self._edits: dict[Schema, Edit] = {}
+        self._by_id: dict[bytes, Edit] = {}  # for values of Avro without headers: most of them
 
     def edited(self, value: bytes, headers: Headers, change: ChangeField, *, checks: bool = False) -> bytes:
         """Return a value with other fields; the same object if all stay.
@@ -82,6 +84,11 @@ class FieldEditor:
 
         Raises FieldRefused, NotDescribed, SchemaAway, SchemaNotYet.
         """
+        known = None if headers else self._by_id.get(value[:CONFLUENT])
+        if known is not None:
+            payload = value[CONFLUENT:]
+            edited = _edited(known, payload, None, change)
+            return value if edited is payload else value[:CONFLUENT] + edited
         located = self._schemas.locate(value, self._topic, "value", headers)
         if located is None:
             return edited_json(value, self._paths, change) if value else value
@@ -92,15 +99,23 @@ class FieldEditor:
         edit = self._edit_of(schema)
         try:
             indexes, start = located.indexes()
-            payload = located.payload[start:]
-            edited = edit(payload, indexes, change)
         except PayloadError as error:
-            raise NotDescribed("the value does not fit its schema") from error
+            raise NotDescribed(NO_FIT) from error
+        payload = located.payload[start:]
+        if schema.type == SchemaType.AVRO and not headers and is_confluent(value, located.framed):
+            self._remember(value[:CONFLUENT], edit)
+        edited = _edited(edit, payload, indexes, change)
         if edited is payload:
             return value
         if checks and schema.type == SchemaType.JSON:
             self._check(schema, payload, edited)
         return reframed(value, located.framed, located.payload[:start] + edited)
+
+    def _remember(self, head: bytes, edit: Edit) -> None:
+        """Remember how values are edited that begin so: with an id, which stands for the same schema for ever."""
+        if len(self._by_id) >= MOST_EDITORS:
+            self._by_id.clear()
+        self._by_id[head] = edit
 
     def check(self, schema: "Schema") -> None:
         """Raise FieldRefused or NotDescribed if a schema does not allow the paths, as far as that can be said without values."""
@@ -134,6 +149,13 @@ class FieldEditor:
         if not compiled.problems(compiled.read(before)):
             fields = " or ".join(self._paths.each)
             raise FieldRefused(f"its JSON Schema limits the field {fields}, so it cannot be encrypted: {problems[0]}")
+
+
+def _edited(edit: Edit, payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
+    try:
+        return edit(payload, indexes, change)
+    except PayloadError as error:
+        raise NotDescribed(NO_FIT) from error
 
 
 KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean"}  # by the first character; all others: number

@@ -96,6 +96,12 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     return _by_mark(data)
 
 
+def is_confluent(data: bytes, framed: Framed | None) -> bool:
+    """Return whether a key or value begins with Confluent's framing, and its schema is known by that."""
+    is_framing = framed is not None and framed.framing is Framing.CONFLUENT and not framed.in_event
+    return is_framing and data[:1] == b"\0" and len(data) >= CONFLUENT
+
+
 def _by_mark(data: bytes) -> Framed | None:
     if data[:1] == b"\0" and len(data) >= CONFLUENT:
         return _numbered(data)

@@ -4,13 +4,14 @@ write payloads.
 protoc runs as a process of its own, within limits: its input came from a registry or from the traffic.
 """
 
+import functools
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
@@ -90,6 +91,7 @@ class ProtobufSchema(Compiled):
             raise SchemaError(f"not a schema of Protobuf: {error}") from error
         self._tree = files[FILE].message_type
         self._first = (0,) if message is None else _indexes_of(message, files[FILE])
+        self._classes: dict[tuple[int, ...], Any] = {}  # by the indexes of their messages
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the message, its fields named as in the schema; the first one of the file if no indexes say which."""
@@ -101,8 +103,7 @@ class ProtobufSchema(Compiled):
         if like is not None:
             with suppress(PayloadError):
                 before = self._parsed(like, indexes)
-        messages = require("google.protobuf.message_factory")
-        made = messages.GetMessageClass(self._descriptor(indexes or self._first))()
+        made = self._class(indexes)()
         _fill(made, value, before, "")
         try:
             written: bytes = made.SerializeToString()
@@ -121,14 +122,24 @@ class ProtobufSchema(Compiled):
             raise PayloadError(f"a value has no substitute: {error}") from error
         return written
 
+    def _class(self, indexes: tuple[int, ...] | None) -> Any:
+        which = indexes or self._first
+        if which not in self._classes:
+            descriptor = self._descriptor(which)
+            self._classes[which] = require("google.protobuf.message_factory").GetMessageClass(descriptor)
+        return self._classes[which]
+
+    @functools.cached_property
+    def _unknown(self) -> Any:
+        return require("google.protobuf.unknown_fields").UnknownFieldSet
+
     def _parsed(self, payload: bytes, indexes: tuple[int, ...] | None) -> Any:
-        messages = require("google.protobuf.message_factory")
-        message = messages.GetMessageClass(self._descriptor(indexes or self._first))()
+        message = self._class(indexes)()
         try:
             message.ParseFromString(payload)
         except require("google.protobuf.message").DecodeError as error:
             raise PayloadError(f"the payload does not fit the schema: {error}") from error
-        for unknown in require("google.protobuf.unknown_fields").UnknownFieldSet(message):
+        for unknown in self._unknown(message):
             field = message.DESCRIPTOR.fields_by_number.get(unknown.field_number)
             if field is not None:  # a newer schema may have more fields, but not the same one of another type
                 raise PayloadError(
@@ -274,7 +285,7 @@ class _Fields:
         return self._is_changed
 
     def _message(self, message: Any, state: Any, place: Place) -> None:
-        for field, value in message.ListFields():
+        for field, value in message.ListFields() if state.every is not None else _named(message, state.names):
             below = None if field.is_extension else state.names.get(field.name, state.every)
             here = (*place, field.name)
             if below is None:
@@ -310,6 +321,18 @@ class _Fields:
             return value
         self._is_changed = True
         return after.decode() if isinstance(value, str) else after
+
+
+def _named(message: Any, names: Iterable[str]) -> Iterator[tuple[Any, Any]]:
+    """Yield the fields with these names, as ListFields does: it makes an object of each value."""
+    known = message.DESCRIPTOR.fields_by_name
+    for name in names:
+        field = known.get(name)
+        if field is None or (field.has_presence and not message.HasField(name)):
+            continue
+        value = getattr(message, name)
+        if field.has_presence or (len(value) if field.is_repeated else value):
+            yield field, value
 
 
 def _is_map(field: Any) -> bool:
