@@ -94,7 +94,7 @@ What is held for a filter, and what bounds it
     kproxy.proxy.forwarding has the buffers.
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
     If the header and the connection are enough to decide whether it wants a frame, such as the client, it overrides
-    ``Filter.wants_frame``, which is called before the frame is decoded.
+    ``Filter.wants_frame``, which is called before the frame is decoded; ``Filter.wants_topic`` if the topics are.
 
 What is true of Kafka and what is promised to a filter
 

@@ -22,7 +22,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.fetching import FETCHES, LimitFetches, limiting
 from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, oldest_accepted, refused_version
-from kproxy.filters.passage import Hook, InThread, Kind, Passage, Unusable, kind_of
+from kproxy.filters.passage import LARGE, Hook, InThread, Kind, Passage, Unusable, kind_of, topics_in
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import (
     ApiKey,
@@ -248,9 +248,7 @@ class Chain:
         if api_version < oldest_accepted(self.filters, api_key):
             return Close(f"api_key {api_key}, version {api_version}: a filter accepts no such request")
         request = RequestFacts(api_key, api_version, correlation_id)
-        filters = self._wanting(connection, Direction.REQUEST, request, frame)
-        passage = Passage(self, connection, Direction.REQUEST, request, frame, filters, edits) if filters else None
-        return Send(frame) if passage is None else passage.go()
+        return self._pass(connection, Direction.REQUEST, request, frame, edits)
 
     def on_response(
         self, connection: ConnectionFacts, request: RequestFacts, frame: bytes, edits: list[str] | None = None
@@ -259,9 +257,25 @@ class Chain:
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
             return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
-        filters = self._wanting(connection, Direction.RESPONSE, request, frame)
-        passage = Passage(self, connection, Direction.RESPONSE, request, frame, filters, edits) if filters else None
-        return Send(frame) if passage is None else passage.go()
+        return self._pass(connection, Direction.RESPONSE, request, frame, edits)
+
+    def _pass(
+        self,
+        connection: ConnectionFacts,
+        direction: Direction,
+        request: RequestFacts,
+        frame: bytes,
+        edits: list[str] | None,
+    ) -> Outcome | Awaitable[Outcome]:
+        filters = self._wanting(connection, direction, request, frame)
+        if not filters:
+            return Send(frame)
+        topics = None
+        if any(map(_chooses_topics, filters)) or len(frame) > LARGE:
+            topics = topics_in(direction, request, frame)
+        if topics is not None and not any(_wants_any(one, direction, request, *topics) for one in filters):
+            return Send(frame)
+        return Passage(self, connection, direction, request, frame, filters, edits, is_quick=topics is not None).go()
 
     def _wanting(
         self, connection: ConnectionFacts, direction: Direction, request: RequestFacts, frame: bytes
@@ -502,6 +516,26 @@ def wanting(
             on_fault(filter_, error)
         wanted.append(filter_)
     return tuple(wanted)
+
+
+def _chooses_topics(filter_: Filter) -> bool:
+    return type(filter_).wants_topic is not Filter.wants_topic
+
+
+def _wants_any(
+    filter_: Filter, direction: Direction, request: RequestFacts, names: set[str], ids: set[str], has_tail: bool
+) -> bool:
+    """Return whether a filter wants a frame that has records of these topics, or cannot know yet.
+
+    One that takes tails has nothing to do where no tagged fields are in them.
+    """
+    try:
+        if not _chooses_topics(filter_):
+            return has_tail or filter_.wants(direction, request.api_key, request.api_version) is not Want.TAIL
+        known = [filter_.topic_names.get(one) for one in ids]
+        return None in known or any(map(filter_.wants_topic, (*names, *known)))
+    except Exception:  # what it raises is a fault once it has the message
+        return True
 
 
 def _chooses_frames(filter_: Filter) -> bool:

@@ -419,6 +419,14 @@ class Filter:
         """
         return True
 
+    def wants_topic(self, topic: str) -> bool:
+        """Return whether it wants Produce requests and Fetch responses with records of a topic. Called before they are decoded.
+
+        Asked only if all filters that want the frame override this, so none of them sees another name than it has there.
+        A frame with a topic id whose name is not known is wanted.
+        """
+        return True
+
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
         """Return which part it takes of a frame that it wants to HOLD and that is larger than limits.held_frame_size.
 

@@ -511,6 +511,10 @@ class Encrypt(Filter):
         is_produce = request.api_key == ApiKey.PRODUCE
         return direction == Direction.REQUEST or not is_produce or self.name in request.kept
 
+    def wants_topic(self, topic: str) -> bool:
+        """Return whether a rule names the topic."""
+        return self._rule_of(topic) is not None
+
     def _rule_of(self, topic: str) -> EncryptRule | None:
         if topic not in self._rules:
             if len(self._rules) > 10_000:

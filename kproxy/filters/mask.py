@@ -261,6 +261,10 @@ class MaskRecords(Filter):
     def _withhold(self, withheld: Withheld) -> None:
         self._withheld.add(self.runtime, withheld.reason)
 
+    def wants_topic(self, topic: str) -> bool:
+        """Return whether a rule names the topic."""
+        return self._masks_of(topic) is not None
+
     def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
         """Yield the partitions that have records and belong to topics with rules."""
         for topic in message.responses:

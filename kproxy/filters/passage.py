@@ -43,6 +43,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.constants import SIZE_FIELD
+from kproxy.protocol.found import named_topics
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
 InThread = Callable[
     [Callable[[], Any]], Awaitable[Any]
 ]  # calls a function in a thread, so that other connections go on
-LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
+LARGE = 131_072  # bytes of a frame, without its records, that takes more than a millisecond to decode
+LARGE_COPY = 4_194_304  # bytes of a frame that takes more than a millisecond to copy
+OF_RECORDS = ((ApiKey.PRODUCE,), FETCHES)  # APIs whose requests and whose responses have records
 REFERENCES_HERE = 2  # to a message that only one variable refers to: the variable and getrefcount's argument
 
 Hook: TypeAlias = Literal[  # the method of Filter in which a fault happened
@@ -88,6 +91,34 @@ def kind_of(fault: Exception) -> Kind:
     return "timed_out" if isinstance(fault, TimeoutError) else "raised"
 
 
+def topics_in(direction: Direction, request: RequestFacts, frame: bytes) -> tuple[set[str], set[str], bool] | None:
+    """Return the names and ids of the topics of a Produce request or Fetch response, and whether tagged fields end it.
+
+    None of other frames, and of one that takes more than a millisecond to decode.
+    """
+    if len(frame) > LARGE_COPY or request.api_key not in OF_RECORDS[direction]:
+        return None
+    message_of = request_message if direction == Direction.REQUEST else response_message
+    message = message_of(request.api_key)
+    assert message is not None  # Kafka has these APIs
+    try:
+        programs = message.programs(request.api_version)
+        start = SIZE_FIELD + _header_size(direction, request, frame)
+    except DecodeError:
+        return None
+    return named_topics(programs[0], frame, start, LARGE) if len(programs) == 1 else None
+
+
+def _header_size(direction: Direction, request: RequestFacts, frame: bytes) -> int:
+    """Read the header of a frame, and note the client id of a request. Raises DecodeError."""
+    if direction == Direction.REQUEST:
+        header = read_request_header(frame, SIZE_FIELD)
+        request.client_id = header.client_id
+        return header.size
+    version = response_header_version(request.api_key, request.api_version)
+    return read_response_header(frame, version, SIZE_FIELD).size
+
+
 class Passage:
     """One held frame. Each filter gets its own message: what one changes without ``Replace``, no other sees."""
 
@@ -100,13 +131,17 @@ class Passage:
         frame: bytes,
         filters: Iterable[Filter],
         edits: list[str] | None = None,
+        *,
+        is_quick: bool = False,
     ) -> None:
+        """*is_quick*: the frame consists of records for the most part, which are not decoded."""
         self._chain = chain
         self._connection = connection
         self._direction = direction
         self._request = request
         self._frame = frame
         self._filters = tuple(filters)
+        self._large = LARGE_COPY if is_quick else LARGE
         self._filters_left = iter(self._filters)
         self._edits: list[str] = [] if edits is None else edits
         self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
@@ -121,7 +156,7 @@ class Passage:
 
         Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict or the frame is large.
         """
-        if len(self._frame) > LARGE and self._chain.in_thread is not None:
+        if len(self._frame) > self._large and self._chain.in_thread is not None:
             return self._go_in_thread(self._chain.in_thread)
         if self._is_fallback():
             return Send(self._frame)
@@ -356,14 +391,7 @@ class Passage:
             return message.decode(version, self._frame, self._body_start, trailing=size)
 
     def _read_header(self) -> None:
-        request = self._request
-        if self._direction == Direction.REQUEST:
-            header = read_request_header(self._frame, SIZE_FIELD)
-            request.client_id = header.client_id
-            self._body_start = SIZE_FIELD + header.size
-            return
-        version = response_header_version(request.api_key, request.api_version)
-        self._body_start = SIZE_FIELD + read_response_header(self._frame, version, SIZE_FIELD).size
+        self._body_start = SIZE_FIELD + _header_size(self._direction, self._request, self._frame)
 
     def _is_fallback(self) -> bool:
         """Return whether this is the answer of a broker that lacks the version of ApiVersions, in another layout (KIP-511)."""

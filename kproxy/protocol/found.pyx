@@ -8,7 +8,8 @@
     ROLE_PARTITION      partitionIndex, index or partition: a NamedPartition for each struct that has one, with its other fields
                         that have a role, and with the topic and the group that are named before it
 
-``records_fields`` finds every records field that is not empty, with its place and the partition that it belongs to.
+``records_fields`` finds every records field that is not empty, with its place and the partition that it belongs to;
+``named_topics`` the topics of a message that consists of records for the most part.
 
 A field's role is found once, when the program of its message and version is compiled; structs without any are walked over. To
 add a role: Role in program.pxd, _ROLES in program.pyx, ``take`` here. Memory is bounded by MOST_CODES, MOST_GROUPS and
@@ -319,6 +320,68 @@ cdef int find_records(Struct *s, Cursor *c, Place *place, list fields) except? -
                 place.topic_id = NULL if is_zero(c.at) else c.at
             c.at += op.width
     return walk_tags(s, c, True, NULL) if s.flexible else 0
+
+
+def named_topics(
+    Program program not None, bytes data not None, Py_ssize_t start, Py_ssize_t most
+) -> tuple[set[str], set[str], bool] | None:
+    """Return the names of the topics, their ids other than zero, and whether tagged fields end the message.
+
+    None if more than *most* bytes are not in records, and for a message that is malformed, or does not end with *data*.
+    """
+    cdef Cursor c
+    cdef const unsigned char *base = slice_start(data, &start)
+    cdef set names = set()
+    cdef set ids = set()
+    cdef Py_ssize_t in_records = 0
+    cdef bint has_tags
+    begin(&c, base, PyBytes_GET_SIZE(data) - start)
+    if not program.root.roles & ROLE_RECORDS or find_topics(program.root, &c, names, ids, &in_records) < 0:
+        return None
+    has_tags = program.root.flexible and c.limit - c.at != 1
+    if program.root.flexible and walk_tags(program.root, &c, True, NULL) < 0:
+        return None
+    return (names, ids, has_tags) if c.at == c.limit and c.at - c.base - in_records <= most else None
+
+
+cdef int find_topics(Struct *s, Cursor *c, set names, set ids, Py_ssize_t *in_records) except? -1:
+    """Add the topics of a struct and the bytes of its records, up to its tagged fields.
+
+    Returns -1 without an exception at malformed or missing bytes.
+    """
+    cdef int i
+    cdef int32_t _
+    cdef int32_t count, size
+    cdef Op *op
+    for i in range(s.count):
+        op = &s.ops[i]
+        if op.is_array and op.roles & ROLE_RECORDS:
+            if read_count(op, c, &count) < 0:
+                return -1
+            for _ in range(count):
+                if find_topics(op.struct, c, names, ids, in_records) < 0:
+                    return -1
+                if op.struct.flexible and walk_tags(op.struct, c, True, NULL) < 0:
+                    return -1
+        elif op.is_array or op.role not in (ROLE_RECORDS, ROLE_TOPIC_NAME, ROLE_TOPIC_ID):
+            if walk_value(op, c, True, NULL) < 0:
+                return -1
+        elif op.role == ROLE_TOPIC_ID:
+            if need(c, op.width) < 0:
+                return -1
+            if not is_zero(c.at):
+                ids.add(uuid_text(c.at))
+            c.at += op.width
+        else:
+            if read_size(op, c, &size) < 0:
+                return -1
+            size = max(size, 0)
+            if op.role == ROLE_RECORDS:
+                in_records[0] += size
+            else:
+                names.add(text_of(c.at, size))
+            c.at += size
+    return 0
 
 
 cdef RecordsField records_field(Op *op, const unsigned char *at, int32_t size, Place *place):

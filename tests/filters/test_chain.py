@@ -956,6 +956,50 @@ def test_a_large_frame_gets_the_verdict_of_any_other(judges: list[Any]) -> None:
     assert called > 1
 
 
+class OfOrders(Scripted):
+    """Wants records of one topic, and knows two topics by their ids."""
+
+    @property
+    def topic_names(self) -> dict[str, str]:
+        return {"b3JkZXJzb3JkZXJzb3JkZQ": "orders", "YmlsbHNiaWxsc2JpbGxzYg": "bills"}
+
+    def wants_topic(self, topic: str) -> bool:
+        return topic == "orders"
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "nodes", "is_wanted"),
+    [
+        (12, ["bills"], 0, False),
+        (12, ["bills", "orders"], 0, True),
+        (12, [], 0, False),
+        (17, ["YmlsbHNiaWxsc2JpbGxzYg"], 0, False),
+        (17, ["YmlsbHNiaWxsc2JpbGxzYg"], 1, True),  # addresses are to be rewritten
+        (17, ["YmlsbHNiaWxsc2JpbGxzYg", "b3JkZXJzb3JkZXJzb3JkZQ"], 0, True),
+        (17, ["bm90IGtub3duIG5vdCBrbg"], 0, True),
+    ],
+)
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_a_filter_of_some_topics_is_not_asked_about_others(
+    version: int, topics: list[str], nodes: int, is_wanted: bool, size: int
+) -> None:
+    partition = part("FetchResponse", "PartitionData", records=bytes(size))
+    name = "topic" if version < 13 else "topic_id"
+    told = [part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **{name: one}) for one in topics]
+    ends = [part("FetchResponse", "NodeEndpoint", node_id=7, host="b", port=9092)] * nodes
+    body = message("FetchResponse").encode(version, make("FetchResponse", responses=told, node_endpoints=ends))
+    whole = response_frame(1, version, body)
+    asked = OfOrders(forward, responses=(1,))
+    chain = Chain([asked, RewriteAddresses()])
+    outcome = chain.on_response(connection(Served()), RequestFacts(1, version, 7), whole)
+    assert isinstance(outcome, Send)
+    assert (outcome.frame is whole) is (nodes == 0)
+    assert bool(asked.seen) is is_wanted
+    other = Scripted(forward, responses=(1,))
+    assert isinstance(Chain([asked, other]).on_response(connection(), RequestFacts(1, version, 7), whole), Send)
+    assert len(other.seen) == 1
+
+
 def test_a_reply_may_be_of_another_version_than_its_request() -> None:
     def refuse(asked: Any) -> Reply:
         return Reply(asked.new_response(error_code=35), version=0)

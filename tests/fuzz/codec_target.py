@@ -6,7 +6,9 @@ from operator import itemgetter
 from typing import Any
 
 from kproxy.protocol import DecodeError, EncodeError, message
-from kproxy.protocol.found import records_fields
+from kproxy.protocol.found import named_topics, records_fields
+
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def check_codec(name: str, version: int, data: bytes) -> bool:
@@ -16,18 +18,27 @@ def check_codec(name: str, version: int, data: bytes) -> bool:
     What is read and can be written again is read from there as the same JSON, and is then written to the same bytes.
     """
     layout = message(name)
-    records = [field.data for field in records_fields(layout.programs(version)[0], data)]
+    program = layout.programs(version)[0]
+    records = [field.data for field in records_fields(program, data)]
+    topics = named_topics(program, data, 0, len(data))
     text = _json_or_none(name, version, data)
     walked = _walk_or_none(name, version, data)
     try:
         value = layout.decode(version, data)
     except DecodeError as error:
         assert text is None, f"{name} v{version}: JSON, but no object: {error}: {data.hex()}"
+        assert topics is None or len(layout.programs(version)) > 1, (
+            f"{name} v{version}: topics, but no object: {data.hex()}"
+        )
         return False
     assert text is not None, f"{name} v{version}: an object, but no JSON: {data.hex()}"
     assert walked == len(data), f"{name} v{version}: walked {walked} of {len(data)}: {data.hex()}"
     if len(layout.programs(version)) == 1:
         assert records == list(_records_in(value)), f"{name} v{version}: other records: {data.hex()}"
+        if topics is not None:
+            assert set.union(*topics[:2]) - {""} == set(_topics_in(value)), (
+                f"{name} v{version}: other topics: {data.hex()}"
+            )
     _check_written(name, version, value, text)
     return True
 
@@ -41,6 +52,17 @@ def _records_in(struct: Any) -> Iterator[bytes]:
         elif field.is_struct and field.is_array:
             for inner in value or ():
                 yield from _records_in(inner)
+
+
+def _topics_in(struct: Any) -> Iterator[str]:
+    """The names and ids of topics in an object that may have records fields."""
+    for field in (
+        one for each in struct.fields if each.is_struct and each.is_array for one in getattr(struct, each.attribute)
+    ):
+        for name in ("name", "topic", "topic_id"):
+            value = getattr(field, name, None)
+            if value and value != NO_TOPIC_ID:  # an object has an empty name where its version has none
+                yield value
 
 
 def _json_or_none(name: str, version: int, data: bytes) -> bytes | None:
