@@ -16,6 +16,7 @@
     conditions.py           conditions in CEL over a request, its connection and what it names
     deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
+    single_topic.py         the topic of a frame that has only one, by its first bytes
     fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
                             sessions were opened under the rules in use, and what they fetch
     fetched_records.py      records of Fetch and ShareFetch responses that a filter changes, some batches at a time
@@ -95,6 +96,7 @@ What is held for a filter, and what bounds it
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
     If the header and the connection are enough to decide whether it wants a frame, such as the client, it overrides
     ``Filter.wants_frame``, which is called before the frame is decoded; ``Filter.wants_topic`` if the topics are.
+    A Produce request or Fetch response with one topic, which no filter wants, is not held at all.
 
 What is true of Kafka and what is promised to a filter
 
@@ -137,6 +139,8 @@ Seams
     chain.wanted(direction, api_key, api_version) -> Want.PASS | HOLD | HEAD | TAIL | REFUSE
     chain.table(direction)                       -> {(api_key, api_version): Want} of all that the facts know
     chain.unknown(direction, api_key)            -> Want of other versions and other keys
+    chain.looks_at_topics(direction, api_key, api_version) -> whether wanted_of may say another Want
+    chain.wanted_of(direction, api_key, api_version, beginning) -> PASS | TAIL | HOLD, by the topic in the first bytes of a frame
     chain.when_too_large_to_hold(direction, api_key, api_version)
                                                  -> PASS | HEAD | TAIL | REFUSE, for a HOLD frame above limits.held_frame_size
     chain.refuse_large(connection, request)      -> Outcome or an awaitable, or None: what a client gets in place of it

@@ -24,6 +24,7 @@ from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, oldest_accepted, refused_version
 from kproxy.filters.passage import LARGE, Hook, InThread, Kind, Passage, Unusable, kind_of, topics_in
 from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.filters.single_topic import FIELDS, single_topic
 from kproxy.protocol import (
     ApiKey,
     facts,
@@ -286,6 +287,30 @@ class Chain:
         filters = self.filters_for(direction, request.api_key, request.api_version)
         return wanting(filters, connection, direction, request, frame, on_fault)
 
+    def looks_at_topics(self, direction: Direction, api_key: int, api_version: int) -> bool:
+        """Return whether ``wanted_of`` may say another Want than ``wanted``."""
+        return (direction, api_key) in FIELDS and all(
+            map(_chooses_topics, self._holding(direction, api_key, api_version))
+        )
+
+    def wanted_of(self, direction: Direction, api_key: int, api_version: int, beginning: bytes) -> Want:
+        """Return what the filters want of a frame of a known API and version that begins with these bytes."""
+        holding = self._holding(direction, api_key, api_version)
+        found = single_topic(direction, api_key, api_version, beginning)
+        name = None if found is None else found.name or self._name_of(found.topic_id)
+        if name is None or any(_wants_topic(filter_, name) for filter_ in holding):
+            return Want.HOLD
+        filters = self.filters_for(direction, api_key, api_version)
+        return _strongest(f.wants(direction, api_key, api_version) for f in filters if f not in holding)
+
+    def _name_of(self, topic_id: str) -> str | None:
+        name: str | None = self.filters[0].topic_names.get(topic_id)
+        return name
+
+    def _holding(self, direction: Direction, api_key: int, api_version: int) -> list[Filter]:
+        filters = self.filters_for(direction, api_key, api_version)
+        return [one for one in filters if one.wants(direction, api_key, api_version) is Want.HOLD]
+
     def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes | None:
         """Run the head of a response, size field included, through the filters.
 
@@ -520,6 +545,13 @@ def wanting(
 
 def _chooses_topics(filter_: Filter) -> bool:
     return type(filter_).wants_topic is not Filter.wants_topic
+
+
+def _wants_topic(filter_: Filter, topic: str) -> bool:
+    try:
+        return filter_.wants_topic(topic)
+    except Exception:  # what it raises is a fault once it has the message
+        return True
 
 
 def _wants_any(

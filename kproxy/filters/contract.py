@@ -423,7 +423,8 @@ class Filter:
         """Return whether it wants Produce requests and Fetch responses with records of a topic. Called before they are decoded.
 
         Asked only if all filters that want the frame override this, so none of them sees another name than it has there.
-        A frame with a topic id whose name is not known is wanted.
+        A frame with a topic id whose name is not known is wanted. One that begins with its only topic, and is not wanted, is not
+        even held.
         """
         return True
 

@@ -1,7 +1,7 @@
 """Encrypt: brokers get encrypted values or fields of them, by choice also record keys and headers; consumers get plain ones.
 
 The format and what it protects are in kproxy.encryption. Produce, Fetch and ShareFetch are held (and Metadata, for the names of
-topics by their ids). A partition whose topic no rule names is not looked into.
+topics by their ids), but not frames with one topic, if no rule names it. Other topics without a rule are not looked into.
 
     Produce     each batch of a topic with a rule is encrypted with the data key of its topic; without one, it is refused
     ShareFetch  its request acquires nothing while its group waits for a data key: see Encrypt

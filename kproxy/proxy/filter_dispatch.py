@@ -134,6 +134,10 @@ class FilterDispatch:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
+    def on_beginning(self, link: Link, side: int, api_key: int, api_version: int, beginning: bytes) -> Want:
+        """Return what to do with a frame whose topics decide that."""
+        return self.chain.wanted_of(Direction(side), api_key, api_version, beginning)
+
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that is too large to be held."""
         frame = Direction(side), api_key, api_version

@@ -112,6 +112,7 @@ class VirtualCluster:
         self.on_handshake, self.is_token = self._filters.on_handshake, self._filters.is_token
         self.on_request, self.on_response = self._filters.on_request, self._filters.on_response
         self.on_head, self.on_tail = self._filters.on_head, self._filters.on_tail
+        self.on_beginning = self._filters.on_beginning
         self.on_too_large_to_hold = self._filters.on_too_large_to_hold
         self.on_large_refused = self._filters.on_large_refused
         self.accepting = False

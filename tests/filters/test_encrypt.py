@@ -12,7 +12,7 @@ from kproxy.encryption.services import loading
 from kproxy.encryption.services.contract import DataKey, KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Answer, Close, Outcome, RequestFacts, Send
+from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.encrypt import Encrypt
 from kproxy.filters.loading import load_filter, misplaced
 from kproxy.protocol import message
@@ -282,6 +282,34 @@ def test_a_key_service_that_does_not_answer_holds_a_request_no_longer_than_wait(
     over.set()
 
 
+def test_frames_with_one_topic_that_no_rule_names_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [*RULES, {"topics": ["was"], "key": "kek", "writes": "plain"}]
+    bench = Bench(monkeypatch, rules=rules)
+    chain = bench.chain
+    assert chain.looks_at_topics(Direction.REQUEST, 0, 9) and chain.looks_at_topics(Direction.RESPONSE, 1, 12)
+    headers = load_filter("headers", {"fixed": {"a": "b"}})
+    assert not Chain([headers, load_filter("encrypt", {"keys": {"use": "given"}, "rules": RULES})]).looks_at_topics(
+        Direction.REQUEST, 0, 9
+    )
+    wanted = {}
+    for topics in (("orders",), ("others",), ("was",), ("others", "orders"), ("others", "more")):
+        bench.produce(*topics)
+        wanted[topics] = chain.wanted_of(Direction.REQUEST, 0, 9, bench.frame[:200])
+    held = {topics for topics, want in wanted.items() if want is Want.HOLD}
+    assert held == {
+        ("orders",),
+        ("was",),
+        ("others", "orders"),
+        ("others", "more"),
+    }  # of several, the last is far behind
+    assert wanted["others",] is Want.PASS
+    for topic, want in {"orders": Want.HOLD, "others": Want.PASS, "was": Want.HOLD}.items():
+        bench.fetch(stored([b"v"]), topic)
+        assert chain.wanted_of(Direction.RESPONSE, 1, 12, bench.frame) is want
+    bench.fetch(stored([b"v"]), "AAAAAAAAAAAAAAAAAAAAAQ", 16)  # an id whose name is not known
+    assert chain.wanted_of(Direction.RESPONSE, 1, 16, bench.frame) is Want.HOLD
+
+
 def test_a_damaged_value_stops_its_partition_behind_the_batches_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     written = bench.written()
@@ -289,7 +317,8 @@ def test_a_damaged_value_stops_its_partition_behind_the_batches_before_it(monkey
     batch.base_offset, batch.last_offset = 3, None
     for record in batch.records:
         record.offset += 3
-    batch.records[0].value = (batch.records[0].value or b"")[:-1] + b"\0"
+    value = batch.records[0].value or b""
+    batch.records[0].value = value[:-1] + bytes((value[-1] ^ 1,))
     damaged = write_batches([batch])
     partition = bench.fetch(written + damaged)
     assert (partition.error_code, values_in(partition.records)) == (0, VALUES)

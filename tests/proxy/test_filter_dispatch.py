@@ -14,7 +14,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.support.filtering import make
+from tests.support.filtering import make, part, request_frame
 from tests.support.links import Bench, Judge, Limits, request, response
 from tests.support.virtual_clusters import api_versions, metadata
 
@@ -332,3 +332,33 @@ def test_a_handshake_that_cannot_be_decoded_begins_nothing() -> None:
 def test_a_first_frame_may_be_a_token_of_gssapi() -> None:
     assert Judge(Chain(())).is_token(SimpleNamespace(sasl=None), GSSAPI)
     assert not Judge(Chain(())).is_token(SimpleNamespace(sasl=None), AFTER_TOKENS)
+
+
+class Orders(Says):
+    """Wants Produce requests with one topic only if that is "orders"."""
+
+    requests = frozenset({0})
+
+    def wants_topic(self, topic: str) -> bool:
+        return topic == "orders"
+
+
+async def test_a_request_with_a_topic_that_no_filter_wants_leaves_while_it_comes() -> None:
+    filter_ = Orders(lambda asked: Forward(), None, 0)
+    filter_.requests = frozenset({0})
+    judge = Judge(Chain([filter_], wait=asyncio.wait_for))
+    made = Bench(judge, judge.chain)
+    for number, (topic, is_held) in enumerate({"others": False, "orders": True}.items(), 1):
+        data = [part("ProduceRequest", "PartitionProduceData", index=0, records=b"r" * 20_000)]
+        each = part("ProduceRequest", "TopicProduceData", name=topic, partition_data=data)
+        frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[each]), number)
+        await made.send(made.client, frame[:5_000])
+        if not is_held:
+            assert await made.receive(made.broker, 5_000) == frame[:5_000]
+        await made.settled()
+        await made.send(made.client, frame[5_000:])
+        left = frame if is_held else frame[5_000:]
+        assert await made.receive(made.broker, len(left)) == left
+        assert made.counters.total_of(Total.HELD_FRAMES) == is_held
+        await made.send(made.broker, response(number, b"\0" * 9))
+        assert await made.receive(made.client, 17) == response(number, b"\0" * 9)

@@ -66,6 +66,9 @@ class Owner:
         self.told.append(("tail", tail))
         return tail if self.judge_tail is None else self.judge_tail(tail)
 
+    def on_beginning(self, link: Link, side: int, api_key: int, api_version: int, beginning: bytes) -> Want:
+        return Want.HOLD
+
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         self.told.append(("oversized", side, api_key, size))
         return Want.REFUSE if self.strict else Want.PASS
@@ -115,6 +118,9 @@ class Wanting:
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         return Want.PASS
+
+    def looks_at_topics(self, direction: Direction, api_key: int, api_version: int) -> bool:
+        return False
 
 
 class Judge(FilterDispatch, Owner):

@@ -32,7 +32,8 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
 
     PASS    cut through: its bytes are sent while the rest is still arriving. Almost everything
     HOLD    held whole, then given to LinkOwner.on_request or on_response, because a filter asked for it. kproxy itself
-            holds SaslHandshake and raw SASL tokens
+            holds SaslHandshake and raw SASL tokens. Where all of these filters are for some topics, the first bytes of a frame
+            decide (LinkOwner.on_beginning): if it has one topic, and that is none of theirs, it is PASS or TAIL
     HEAD    responses that have broker addresses at their beginning (Metadata, DescribeCluster): held up to the last address
             (LinkOwner.on_head, which may return another number of bytes and then corrects the size field), the rest is cut
             through. A head above 4 MiB closes with FRAME_TOO_BIG

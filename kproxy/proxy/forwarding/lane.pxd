@@ -151,6 +151,7 @@ cdef class Lane:
     cdef readonly bint discarding  # The sink is lost: what would be sent to it is dropped.
     cdef bint is_too_large  # the frame that begins now cannot be held, and is refused
     cdef uint64_t left  # bytes of the frame still to come
+    cdef size_t here  # bytes from the beginning of the frame that begins now to the end of its chunk
     cdef bint walking  # the walker follows the body of the frame in processing
     cdef Walker walker
     cdef uint64_t progress_at  # ns, monotonic: when bytes were last received
@@ -180,6 +181,7 @@ cdef class Lane:
     cdef int note_passed(self, int api_key) except -1
     cdef void end_pause(self) noexcept
     cdef int enter(self, int state) except -1
+    cdef int want_of(self, int want, bint topics_decide, int api_key, int api_version, const uint8_t *at) except -1
     cdef int read_header(self, Chunk *c) except -1
     cdef int keep_header_part(self, Chunk *c) except -1
     cdef int cut_through(self, Chunk *c) except -1

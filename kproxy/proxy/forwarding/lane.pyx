@@ -107,6 +107,7 @@ cdef enum:
     USUAL_IN_FLIGHT = 64  # requests
     RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
     NOT_TIMED = -1_000_000  # no API key: of a SASL token
+    BEGINNING = 1_024  # bytes of a frame whose topics decide what is done with it
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int ERROR = CloseCause.ERROR
@@ -475,6 +476,18 @@ cdef class Lane:
         self.state = state
         return 0
 
+    cdef int want_of(self, int want, bint topics_decide, int api_key, int api_version, const uint8_t *at) except -1:
+        """Return what to do with the frame that begins at *at*, whose API and version say *want*."""
+        cdef size_t size = self.here
+        if not topics_decide:
+            return want
+        if size > self.left:
+            size = self.left
+        if size > BEGINNING:
+            size = BEGINNING
+        beginning = PyBytes_FromStringAndSize(<const char *>at, size)
+        return self.link.owner.on_beginning(self.link, self.direction, api_key, api_version, beginning)
+
     # One function a state
 
     cdef int read_header(self, Chunk *c) except -1:
@@ -493,6 +506,7 @@ cdef class Lane:
         c.frame = c.at
         self.begun_at = c.begun_at
         c.begun_at = c.received_at
+        self.here = available
         self.begin_frame(c.at, c.now)
         if link.closed:
             return 0
@@ -968,6 +982,7 @@ cdef class RequestLane(Lane):
         """Hold a request, cut it through or refuse it, as the plan says."""
         cdef LinkBase link = self.link
         cdef bint sampled = link.sampled
+        cdef int want
         self.count_request(row, api_key, api_version, self.left)
         if link.is_authenticated and (api_key == SASL_HANDSHAKE or api_key == SASL_AUTHENTICATE):
             sampled = False  # a login at kproxy: the tap, and so a capture, gets no password
@@ -976,7 +991,8 @@ cdef class RequestLane(Lane):
         )
         if row.want_request == WANT_REFUSE:
             return self.refuse_begun(at, REFUSED_VERSION)
-        if row.want_request == WANT_HOLD or api_key == SASL_HANDSHAKE:
+        want = self.want_of(row.want_request, row.topics_decide_request, api_key, api_version, at)
+        if want == WANT_HOLD or api_key == SASL_HANDSHAKE:
             if self.left <= link.held_limit:
                 return self.enter(HOLD_FRAME)
             if link.owner.on_too_large_to_hold(link, self.direction, api_key, api_version, self.left) == WANT_REFUSE:
@@ -1206,6 +1222,7 @@ cdef class ResponseLane(Lane):
             link.authenticating = False
         if want == WANT_REFUSE:
             return self.refuse_begun(at, REFUSED_VERSION)
+        want = self.want_of(want, row.topics_decide_response, api_key, self.current.api_version, at)
         if want == WANT_HOLD or api_key == SASL_HANDSHAKE:
             if self.left <= link.held_limit:
                 return self.enter(HOLD_FRAME)

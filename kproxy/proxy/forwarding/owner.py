@@ -94,6 +94,12 @@ class LinkOwner(Protocol):
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
         """Return the tail of a response, from the first address on, as the client is to see it: as many bytes."""
 
+    def on_beginning(self, link: Link, direction: int, api_key: int, api_version: int, beginning: bytes) -> Want:
+        """Return what to do with a frame that filters want held if it has certain topics; *beginning*: its first bytes.
+
+        Want.PASS: cut it through; Want.TAIL: hold only that part; Want.HOLD.
+        """
+
     def on_too_large_to_hold(self, link: Link, direction: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that a filter wants held whole and that is larger than ``held_frame_size``.
 

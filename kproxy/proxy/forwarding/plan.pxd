@@ -17,6 +17,8 @@ cdef struct Row:  # an API at a version
     uint8_t want_response
     bint header_tags  # whether the response's header has tags
     bint tapped  # the tap gets its frames
+    bint topics_decide_request  # whether a request that filters want held is cut through if it has no topic of theirs
+    bint topics_decide_response
     bint learned  # sessions learn from its frames: if the tap has little room, it gets more of them than of others
     Struct *head  # of a response whose head may be held: its body; else NULL
     int head_stop  # the step after its head

@@ -26,6 +26,7 @@ from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey, Direction, facts, message, request_header_version, response_header_version
 
 cdef int PRODUCE = ApiKey.PRODUCE
+cdef int HOLD = Want.HOLD
 cdef set LEARNED = {  # sessions need their names, software and logins to read other frames
     ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP,
     ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE,
@@ -40,6 +41,9 @@ class Wanting(Protocol):
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """Return what the filters want of frames of an API that kproxy does not know."""
+
+    def looks_at_topics(self, direction: Direction, api_key: int, api_version: int) -> bool:
+        """Return whether LinkOwner.on_beginning is asked about the frames that filters want held."""
 
 
 cdef class Plan:
@@ -93,6 +97,8 @@ cdef class Plan:
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
+                row.topics_decide_request = row.want_request == HOLD and chain.looks_at_topics(Direction.REQUEST, key, version)
+                row.topics_decide_response = row.want_response == HOLD and chain.looks_at_topics(Direction.RESPONSE, key, version)
                 if (key, version) in responses_with_addresses():
                     self._fill_part(row, key, f"{name}Response", version)
             if key == PRODUCE:
