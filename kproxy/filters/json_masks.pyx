@@ -30,6 +30,7 @@ cdef enum:
     NOTHING = -2  # in place of a state: nothing is looked for
     BROKEN = 0
     READ = 1
+    MOST_MARKED = 1 << 23  # bytes of all marks of a text: more than 100,000
 
 cdef uint64_t ONES = 0x0101010101010101
 cdef uint64_t HIGH = 0x8080808080808080
@@ -185,7 +186,7 @@ cdef class JsonFields(JsonMask):
     def found(self, bytes data not None) -> list[tuple[int, int, tuple[str | int, ...]]] | None:
         """Return where each value begins and ends, and its place: names and indexes; None if it is no object or array of JSON.
 
-        NaN, Infinity and -Infinity are numbers, as programs write and read them.
+        NaN, Infinity and -Infinity are numbers, as programs write and read them. Raises OverflowError for too many.
         """
         cdef Text t
         cdef Buffer marks
@@ -239,8 +240,11 @@ cdef str name_of(bytes data, const Step *step):
 
 
 cdef int mark(Text *t, const uint8_t *start, const uint8_t *end) except -1 nogil:
-    """Note a value: where it begins and ends, and the steps to it."""
+    """Note a value: where it begins and ends, and the steps to it. Raises OverflowError for too many."""
     cdef int64_t[3] head
+    if t.marks.size > MOST_MARKED:
+        with gil:
+            raise OverflowError("too many values to be found")
     head[0] = start - t.start
     head[1] = end - t.start
     head[2] = t.steps.size // sizeof(Step)

@@ -21,6 +21,7 @@ cdef uint64_t HIGH = 0x8080808080808080
 
 cdef enum:
     MOST_DEPTH = 200  # of a value
+    MOST_MARKED = 1 << 23  # bytes of all marks of a payload: more than 100,000
     EACH = -1
     FITS = 1
     BROKEN = 0
@@ -104,6 +105,7 @@ cdef class AvroWalk(Editor):
 
     def marked(self, bytes payload not None) -> bytes | None:
         """Return where the values are that would be hidden, as INT64s; None if the payload does not fit the schema.
+        Raises OverflowError for too many.
 
         For each value: the number of its node, where it begins and where it ends; then how many numbers follow, two for each array
         and map around it: -1 and the index of its item, or where its key begins and the size of the key. The node -1 stands for the
@@ -224,7 +226,10 @@ cdef int walk_blocks(Walk *w, Node *node, int depth) except -1 nogil:
 
 
 cdef int mark(Walk *w, int64_t node, const uint8_t *start, const uint8_t *behind, size_t size) except -1 nogil:
-    """Note a value that ends here; FITS."""
+    """Note a value that ends here; FITS. Raises OverflowError for too many: a value of one byte takes 300 as Python objects."""
+    if w.marked.size > MOST_MARKED:
+        with gil:
+            raise OverflowError("too many values to be marked")
     put_number(w.marked, node)
     put_number(w.marked, start - w.start)
     put_number(w.marked, w.at - w.start)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kproxy.schemas.store import Schema, Schemas
 
 MOST_EDITORS = 1_000
+TOO_MANY = "the value has more fields than can be encrypted"
 NO_FIT = "the value does not fit its schema"
 QUOTE, NULL = b'"n'  # the first byte of a text, and of null
 Place = tuple[str | int, ...]  # names of members, keys of maps, indexes of items
@@ -156,6 +157,8 @@ def _edited(edit: Edit, payload: bytes, indexes: tuple[int, ...] | None, change:
         return edit(payload, indexes, change)
     except PayloadError as error:
         raise NotDescribed(NO_FIT) from error
+    except OverflowError:
+        raise FieldRefused(TOO_MANY) from None
 
 
 KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean"}  # by the first character; all others: number
@@ -163,7 +166,10 @@ KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean"}  # by the 
 
 def edited_json(data: bytes, paths: FieldPaths, change: ChangeField) -> bytes:
     """Return JSON with other texts at some paths; the same object if all stay. Raises NotDescribed, FieldRefused."""
-    found = paths.in_json(data)
+    try:
+        found = paths.in_json(data)
+    except OverflowError:
+        raise FieldRefused(TOO_MANY) from None
     if found is None:
         raise NotDescribed("the value is no JSON, and names no schema")
     parts: list[bytes] = []

@@ -242,6 +242,15 @@ def test_each_changed_bit_of_a_field_is_an_error(monkeypatch: pytest.MonkeyPatch
                     read(b"k", changed, [])
 
 
+def test_a_value_of_fields_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its bytes would take hundreds in memory."""
+    bench = FieldBench(monkeypatch, rule("$.people[*].email", other_values="pass"))
+    many = {"people": [{"email": ""}] * 200_000}
+    for value in (avro({**DATUM, **many}), json.dumps(many).encode()):
+        assert bench.refusal(value) == "the value has more fields than can be encrypted"
+        assert bench.got(value) == [value]
+
+
 def test_fields_keys_and_headers_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fields are bound to the plain key, and a header says which schema a value has."""
     keys = GivenKeys()
