@@ -1,12 +1,13 @@
 """How the cost of `kproxy run` grows with what it serves, and what it takes at rest.
 
-    python -m tests.bench.scale [--rounds 3] [--only start,allocations,connections,brokers,clusters,topics,groups]
+    python -m tests.bench.scale [--rounds 3] [--only start,counts,connections,brokers,clusters,topics,groups]
 
 Each row is a proxy of its own in front of a broker made here, under a load of eight connections:
 
     start        until the first client is accepted; memory with everything and without analysis
-    allocations  calls of malloc a request, of the worker and of the analyzer, beside haproxy's (which has pools of its own);
-                 Python's small objects count, as PYTHONMALLOC=malloc takes them from there. Needs cc
+    counts       system calls, context switches and calls of malloc a request, of the worker and of the analyzer, beside
+                 haproxy's (which has pools of its own); Python's small objects count, as PYTHONMALLOC=malloc takes them from
+                 there. Needs cc
     connections  8, 1,000 and 20,000 other clients are connected and silent, or as many as the limit of open files allows here;
                  three workers, as each client takes two files of its worker
     brokers      the cluster has 1, 3 and 100 brokers, each with a listener
@@ -268,8 +269,8 @@ def yardstick(folder: Path, rounds: int) -> str:
         return row(f"{HOST}:{port}", beats(10), pids[-1:], [], pids, rounds)
 
 
-def allocations(folder: Path) -> Iterator[str]:
-    """Calls of malloc a request."""
+def counts(folder: Path) -> Iterator[str]:
+    """System calls, context switches and calls of malloc a request: these do not depend on what else runs."""
     library = folder / "allocations.so"
     subprocess.run(
         ["cc", "-O2", "-shared", "-fPIC", "-o", library, Path(__file__).with_suffix("").parent / "allocations.c"],
@@ -277,26 +278,31 @@ def allocations(folder: Path) -> Iterator[str]:
     )
     os.environ |= {"LD_PRELOAD": str(library), "ALLOCATIONS": str(folder), "PYTHONMALLOC": "malloc"}
 
-    def counted(where: str, **groups: list[int]) -> str:
-        def now(pids: list[int]) -> int:
-            return sum(int.from_bytes((folder / str(pid)).read_bytes(), "little") for pid in pids)
+    def allocated(pids: list[int]) -> int:
+        return sum(int.from_bytes((folder / str(pid)).read_bytes(), "little") for pid in pids)
 
+    def counted(where: str, **groups: list[int]) -> Iterator[str]:
         drive(where, beats(10), ROUND_S)
-        before = {name: now(pids) for name, pids in groups.items()}
+        before = [(switches(pids), allocated(pids)) for pids in groups.values()]
         count = drive(where, beats(10), ROUND_S)
         time.sleep(1)  # the analyzer ends what it has
-        return ", ".join(f"{name} {(now(pids) - before[name]) / count:.2f}" for name, pids in groups.items())
+        for (name, pids), (switched, made) in zip(groups.items(), before, strict=True):
+            here = (switches(pids) - switched) / count, (allocated(pids) - made) / count
+            called = calls(pids, lambda: drive(where, beats(10), TRACED_S))
+            yield f"{name.replace('_', ' '):24} {called:8.2f} {here[0]:8.2f} {here[1]:11.2f}"
 
+    yield f"{'a request':24} {'calls':>8} {'switches':>8} {'allocations':>11}"
     try:
         broker, port = serving(1), free_ports()
         text = f"global\n nbthread 1\n{HAPROXY.format(listen=f'{HOST}:{port}', broker=broker.address)}"
         with haproxy(folder, text, port):
-            yield f"allocations a request: haproxy {counted(f'{HOST}:{port}', worker=our_haproxy()[-1:])}"
-        proxy = Proxy(folder / "allocations", [cluster([broker.address])])
+            yield from counted(f"{HOST}:{port}", haproxy=our_haproxy()[-1:])
+        proxy = Proxy(folder / "counts", [cluster([broker.address])])
         with contextlib.closing(proxy):
             proxy.start().analyzing()
-            groups = {"worker": proxy.workers(), "analyzer": proxy.named("kproxy-analyzer")}
-            yield f"allocations a request: kproxy {counted(proxy.bootstrap(), **groups)}"
+            yield from counted(
+                proxy.bootstrap(), kproxy_worker=proxy.workers(), kproxy_analyzer=proxy.named("kproxy-analyzer")
+            )
     finally:
         for name in ("LD_PRELOAD", "ALLOCATIONS", "PYTHONMALLOC"):
             del os.environ[name]
@@ -328,14 +334,16 @@ def start(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     """Run the rows."""
-    given = options_of(__doc__, rounds=3, only=["start", "allocations", *CASES])
+    given = options_of(__doc__, rounds=3, only=["start", "counts", *CASES])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for line in itertools.chain(*(lines(folder) for lines in (start, allocations) if lines.__name__ in given.only)):
+        for line in itertools.chain(*(lines(folder) for lines in (start, counts) if lines.__name__ in given.only)):
             print(line, flush=True)
-        print(f"{'':24} {'worker':>8} {'analyzer':>8} {'switches':>10} {'calls':>10} {'at rest':>8} {'MB':>8}")
-        print(f"{'haproxy':24} {yardstick(folder, given.rounds)}", flush=True)
-        for each in (name for name in CASES if name in given.only):
+        chosen = [name for name in CASES if name in given.only]
+        if chosen:
+            print(f"{'':24} {'worker':>8} {'analyzer':>8} {'switches':>10} {'calls':>10} {'at rest':>8} {'MB':>8}")
+            print(f"{'haproxy':24} {yardstick(folder, given.rounds)}", flush=True)
+        for each in chosen:
             for number in (min(number, most_files()) for number in CASES[each]):
                 print(f"{each:16}{number:>8,} {case(each, number, folder, given.rounds)}", flush=True)
 
