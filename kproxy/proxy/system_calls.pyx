@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 cdef extern from * nogil:
     """
+    #include <fcntl.h>
     #include <link.h>
     #include <stdint.h>
     #include <string.h>
@@ -32,23 +33,34 @@ cdef extern from * nogil:
     }
     static inline int kproxy_die_with_parent(int number) { return prctl(PR_SET_PDEATHSIG, number); }
 
-    static int kproxy_forget_code_of(struct dl_phdr_info *object, size_t size, void *unused) {
-        const ElfW(Phdr) *part, *end = object->dlpi_phdr + object->dlpi_phnum;
-        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-        for (part = object->dlpi_phdr; part < end; part++) {  /* with relocations in its code, its pages are not the file's */
-            const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(object->dlpi_addr + part->p_vaddr);
-            if (part->p_type != PT_DYNAMIC) continue;
-            for (; entry->d_tag != DT_NULL; entry++)
-                if (entry->d_tag == DT_TEXTREL || (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_TEXTREL)) return 0;
-        }
-        for (part = object->dlpi_phdr; part < end; part++) {
-            uintptr_t first = object->dlpi_addr + part->p_vaddr, last = first + part->p_filesz;
-            if (part->p_type == PT_LOAD && !(part->p_flags & PF_W))
-                madvise((void *)(first & ~(page - 1)), (last & ~(page - 1)) - (first & ~(page - 1)), MADV_DONTNEED);
+    enum { KPROXY_TOGETHER = 512, KPROXY_MOST_PARTS = 32 };
+    static int kproxy_forget_code_of(struct dl_phdr_info *object, size_t size, void *pagemap) {
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at, end;
+        uint64_t pages[KPROXY_TOGETHER];  /* see proc_pid_pagemap(5) */
+        ElfW(Phdr) parts[KPROXY_MOST_PARTS], *part;  /* a copy: reading would have the kernel bring pages back */
+        size_t number = object->dlpi_phnum < KPROXY_MOST_PARTS ? object->dlpi_phnum : KPROXY_MOST_PARTS;
+        memcpy(parts, object->dlpi_phdr, number * sizeof *parts);
+        for (part = parts; part < parts + number; part++) {
+            if (part->p_type != PT_LOAD || part->p_flags & PF_W) continue;
+            at = (object->dlpi_addr + part->p_vaddr) & ~(page - 1);
+            end = (object->dlpi_addr + part->p_vaddr + part->p_filesz) & ~(page - 1);
+            while (at < end) {
+                size_t count = (end - at) / page < KPROXY_TOGETHER ? (end - at) / page : KPROXY_TOGETHER, one;
+                int differs = 0;  /* from the file: a breakpoint or a probe is set there, or the page was made huge */
+                if (pread(*(int *)pagemap, pages, count * 8, (off_t)(at / page * 8)) != (ssize_t)(count * 8)) return 0;
+                for (one = 0; one < count; one++) differs |= pages[one] >> 62 && !(pages[one] >> 61 & 1);
+                if (!differs) madvise((void *)at, count * page, MADV_DONTNEED);
+                at += count * page;
+            }
         }
         return 0;
     }
-    static inline void kproxy_forget_code(void) { dl_iterate_phdr(kproxy_forget_code_of, 0); }
+    static inline void kproxy_forget_code(void) {
+        int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+        if (pagemap < 0) return;
+        dl_iterate_phdr(kproxy_forget_code_of, &pagemap);
+        close(pagemap);
+    }
     """
     void kproxy_forget_code()
     int kproxy_take_slices(int32_t nice, uint64_t slice_ns)
