@@ -7,6 +7,7 @@ messages does not pay for two hundred.
 import functools
 import json
 import pkgutil
+import sys
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -195,13 +196,14 @@ def _parse_fields(rows: Iterator[tuple[int, str]], indent: int, row: Row) -> tup
 
 def _parse_field(text: str, children: tuple[Field, ...]) -> Field:
     name, kind, versions, *rest = text.split(" ", 3)
+    name, kind = sys.intern(name), sys.intern(kind)
     options = _parse_options(rest[0] if rest else "")
     is_array = kind.startswith("[]")
     kind = kind.removeprefix("[]")
     return Field(
         name=name,
-        json_name=name[0].lower() + name[1:],
-        attribute=snake_case(name),
+        json_name=sys.intern(name[0].lower() + name[1:]),
+        attribute=sys.intern(snake_case(name)),
         type=kind,
         is_array=is_array,
         versions=Versions.parse(versions),
