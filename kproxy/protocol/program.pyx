@@ -31,6 +31,16 @@ WIDTHS = (1, 1, 2, 2, 4, 4, 8, 8, 16)
 cdef int MOST_DEPTH = 16  # places in a trail; no message nests deeper than eight
 
 
+cdef dict KEYS = {}  # of fields in JSON: most programs have the same
+
+
+cdef tuple keys_of(str name):
+    """Return the key of a field in JSON, and that of its size where it is shown by its size alone."""
+    if name not in KEYS:
+        KEYS[name] = f',"{name}":'.encode(), f',"{name}SizeInBytes":'.encode()
+    return KEYS[name]
+
+
 cdef class Program:
     """One layout of one message at one version, in the form that sinks execute. Made by kproxy.protocol.message."""
 
@@ -165,9 +175,9 @@ cdef class Program:
         return name
 
     cdef int _make_keys(self, Op *op, field) except -1:
-        cdef bytes key = f',"{field.json_name}":'.encode()
-        cdef bytes size_key = f',"{field.json_name}SizeInBytes":'.encode()
-        self.arena += [key, size_key]
+        cdef bytes key, size_key
+        key, size_key = keys = keys_of(field.json_name)
+        self.arena.append(keys)
         op.key = <const uint8_t *>PyBytes_AS_STRING(key)
         op.key_size = PyBytes_GET_SIZE(key)
         op.size_key = <const uint8_t *>PyBytes_AS_STRING(size_key)
