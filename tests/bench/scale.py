@@ -23,11 +23,11 @@ that). haproxy's row is the yardstick. Nothing should grow faster than its numbe
 Where the memory is just after the start, in MB:
 
                                                    everything   without analysis
-    objects in pages that processes share                  17                 11
+    objects in pages that processes share                  16                 11
     objects in a page of one process: supervisor            5                  7
                                       worker                7                  8
                                       analyzer              5
-    libraries: code and constants                           9                  8
+    libraries: code and constants                           9                  7
                tables that are written to                   3                  2
     the ring between worker and analyzer                    4
 
