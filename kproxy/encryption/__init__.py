@@ -5,7 +5,7 @@ records one by one.
 
     envelope.py     the format below: Envelope is written before and read from an encrypted field
     made_once.py    MadeOnce: what is made of the names of headers and the paths of fields in a batch
-    fields.py       how an encrypted field of a value stands in a text, and the name of its place
+    fields.py       how an encrypted field of a value stands in a text, the name of its place, and where a value has one
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
     reading.py      OutputKeys: fields of records in captures, for decode, sql, report and the page

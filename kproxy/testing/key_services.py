@@ -178,6 +178,8 @@ FAULTS: dict[str, tuple[Answer, type[KeyServiceError]]] = {
     "unavailable": (answers(503), KeyServiceAway),
     "bad gateway": (answers(502, b"<html>canary-of-the-service</html>"), KeyServiceAway),
     "throttled": (answers(429), KeyServiceAway),
+    "not found by another": (answers(404, b"<html>canary-of-the-service</html>"), KeyServiceAway),
+    "not understood by another": (answers(400, b"canary-of-the-service"), KeyServiceAway),
     "hangs up": (_hangs_up, KeyServiceAway),
     "forbidden": (answers(403, b'{"errors": ["permission denied"]}'), KeyRefused),
     "cut": (_cut, KeyServiceAway),

@@ -96,10 +96,10 @@ class Answered(Exception):
 
     Attributes:
         status: of HTTP.
-        errors: its texts, in one; they may have secrets in them.
+        errors: its texts, in one; they may have secrets in them. None: it is no answer of Vault.
     """
 
-    def __init__(self, status: int, errors: str) -> None:
+    def __init__(self, status: int, errors: str | None) -> None:
         super().__init__(f"HTTP status {status}")
         self.status = status
         self.errors = errors
@@ -164,12 +164,14 @@ class VaultClient:
         self._hvac.adapter.close()
 
     def _known(self, error: Answered) -> Exception:
-        if error.status in (UNAUTHORIZED, FORBIDDEN):
-            return KeyRefused(f"{self.url} refuses the token, or the token has no right to this")
         if error.status in AWAY or error.status >= 500:
             return KeyServiceAway(f"{self.url} answers {error.status}: it is sealed, overloaded or failing")
         if 300 <= error.status < 400:
             return KeyServiceAway(f"{self.url} answers {error.status}, a redirect, which is not followed")
+        if error.errors is None:  # such as a load balancer's: it says nothing of tokens and keys
+            return self.not_vaults()
+        if error.status in (UNAUTHORIZED, FORBIDDEN):
+            return KeyRefused(f"{self.url} refuses the token, or the token has no right to this")
         return error
 
 
@@ -199,10 +201,19 @@ def _adapter_class(hvac: Any) -> type[Any]:
             with answer:
                 data = _bounded(answer)
             if answer.status_code not in (200, 204):
-                raise Answered(answer.status_code, data.decode("utf-8", "replace"))
+                raise Answered(answer.status_code, _errors(data))
             return json.loads(data) if data else {}
 
     return Adapter
+
+
+def _errors(data: bytes) -> str | None:
+    """Return the texts of an answer with an error; None if it is none of Vault."""
+    try:
+        errors = json.loads(data)["errors"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return "\n".join(map(str, errors)) if isinstance(errors, list) else None
 
 
 def _bounded(answer: Any) -> bytes:
@@ -313,12 +324,10 @@ class VaultTransit:
             raise KeyRefused(f"the key {key_name}: {error}") from None
 
     def _error(self, key_name: str, error: Answered) -> KeyServiceError:
-        where = f"{self._client.url}, mount {self._mount}"
-        if any(words in error.errors for words in TOO_OLD):
+        where, errors = f"{self._client.url}, mount {self._mount}", error.errors or ""
+        if any(words in errors for words in TOO_OLD):
             return KeyDestroyed(f"the version of the key {key_name} is destroyed, or too old for its policy ({where})")
-        if any(words in error.errors for words in NO_KEY) or (
-            error.status == NOT_FOUND and "no handler" not in error.errors
-        ):
+        if any(words in errors for words in NO_KEY) or (error.status == NOT_FOUND and "no handler" not in errors):
             return KeyDestroyed(f"there is no key {key_name} ({where})")
         if error.status == NOT_FOUND:
             return KeyServiceAway(f"there is no transit engine ({where})")
