@@ -158,6 +158,7 @@ analysis: {{enabled: false}}
 """
 
 
+@pytest.mark.slow
 def test_record_keys_that_the_key_service_does_not_give_end_the_start(tmp_path: Path) -> None:
     """One that is away does not. Keys of values are not asked for: consumers may have no right to make data keys."""
     with closing(Vault("its token")) as vault:
