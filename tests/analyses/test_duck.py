@@ -184,6 +184,10 @@ def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored(
         database._with_more_memory(run)
         assert seen == [(2, "91.5 MiB"), (1, "91.5 MiB"), (1, "244.1 MiB")]  # 96 MB, 256 MB
         assert rows(database, query) == seen[:1]
+        seen.clear()
+        database.connection.execute("SET threads = 1")
+        database._with_more_memory(run)
+        assert seen == [(1, "91.5 MiB"), (1, "244.1 MiB"), (1, "1.8 GiB")]
 
 
 def test_what_one_thread_restores_another_still_has() -> None:
@@ -205,6 +209,7 @@ def test_what_one_thread_restores_another_still_has() -> None:
             raise duckdb.OutOfMemoryException("one thread")
 
     with Database([ORDERS]) as first, ThreadPoolExecutor(1) as thread:
+        first.connection.execute("SET threads = 2")
         second = first.over(first.connection.cursor())
         limit = thread.submit(second._with_more_memory, needs_more)
         assert other_has_more.wait(60)
