@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, ReadingCipher, SealKey, WritingKey
+from kproxy.encryption.editors import OpeningEditor
 from kproxy.encryption.envelope import (
     BYTES_FIELD,
     FIELD,
@@ -55,8 +58,8 @@ KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyRefused, "key refused"),
     (KeyDestroyed, "key destroyed"),
 )
-Cipher = tuple[bytes, Envelope, Callable[..., bytes]]  # an envelope as it stands, and what decrypts by it
-NO_CIPHER: Cipher = (MARKER + b"\xff", Envelope("", "", b""), lambda *given: b"")
+Cipher = tuple[bytes, Envelope, ReadingCipher | None]  # an envelope as it stands, and what decrypts by it
+NO_CIPHER: Cipher = (MARKER + b"\xff", Envelope("", "", b""), None)
 FIRST_BYTES = MARKER + bytes((VERSION,))
 WHAT = {
     VALUE: "the encrypted value",
@@ -180,10 +183,11 @@ class ValueReader:
             self._last[KEY] = known = other
         if self.waits:
             return key
-        envelope, cipher, decrypt = known
+        envelope, cipher, siv = known
+        assert isinstance(siv, AESSIV)
         _check_size(key, envelope, KEY)
         try:
-            plain = decrypt(key[len(envelope) :], [envelope])
+            plain = siv.decrypt(key[len(envelope) :], [envelope])
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged", f"{WHAT[KEY]}, written with the key {cipher.key_name!r}, was changed"
@@ -199,6 +203,13 @@ class ValueReader:
             value: of the record, or of its header *header*.
         """
         return self._read(key, value, VALUE if header is None else HEADER, header)
+
+    def cipher_of_values(self) -> tuple[bytes, Callable[..., object]] | None:
+        """Return the envelope of the last value, and what decrypts others with it into a buffer; None: ``read`` has to."""
+        encoded, envelope, gcm = self._last[VALUE]
+        if self.waits or envelope.codec != Codec.NONE or not isinstance(gcm, AESGCM):
+            return None
+        return encoded, gcm.decrypt_into
 
     def reading_with(self, fields: EditFields) -> EditFields:
         """Return what reads a value, and then decrypts its fields."""
@@ -244,14 +255,15 @@ class ValueReader:
             key = self.read_key(key)
         if self.waits:
             return value
-        envelope, cipher, decrypt = known
+        envelope, cipher, gcm = known
+        assert isinstance(gcm, AESGCM)
         _check_size(value, envelope, part)
         end = len(envelope)
         nonce_end = end + NONCE
         place = envelope if name is None else envelope + place_of(name)
         bound = place + b"\0" if key is None else b"".join((place, b"\1", key))
         try:
-            plain = decrypt(value[end:nonce_end], value[nonce_end:], bound)
+            plain = gcm.decrypt(value[end:nonce_end], value[nonce_end:], bound)
         except InvalidTag:
             raise CannotDecrypt(
                 "damaged",
@@ -313,7 +325,7 @@ class ValueReader:
                 f"{noun} takes the key {name!r}, and its rule names no such key; other_keys is for those that it named before",
             )
         try:
-            cipher = encoded, envelope, self._keys.for_reading(envelope).decrypt
+            cipher = encoded, envelope, self._keys.for_reading(envelope)
         except KeyNotYet:
             self._note_missing(envelope)
             raise
@@ -360,10 +372,15 @@ def encrypt_batch(
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
     """
-    editor = ValueEditor(key.sealing(packs=packs)) if fields is None else RecordEditor(fields)
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
-    return change_fields(batch, editor, of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
+    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
+    if fields is not None:
+        return change(RecordEditor(fields))
+    if packs:
+        return change(ValueEditor(key.packing()))
+    with key.sealing_values() as editor:
+        return change(editor)
 
 
 Report = Callable[[CannotDecrypt, Policy], None]
@@ -397,7 +414,9 @@ def decrypt_batch(
     try:
         changed = change_fields(
             batch,
-            ValueEditor(reader.read) if fields is None else RecordEditor(reader.reading_with(fields)),
+            OpeningEditor(reader.read, reader.cipher_of_values)
+            if fields is None
+            else RecordEditor(reader.reading_with(fields)),
             reader.key_editor(),
             headers=reader.header_editor(),
             zstd_level=FASTEST_ZSTD,

@@ -20,7 +20,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
+from kproxy.encryption.editors import SealingEditor
 from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services.contract import (
@@ -102,14 +104,20 @@ class WritingKey:
         """How many blocks of 16 bytes the cipher made, one more for each tag."""
         return sum(number for (number,) in list(self._blocks.values()))
 
-    def sealing(self, *, packs: bool = False) -> Seal:
-        """Return what encrypts the values of one batch, in one thread.
-
-        *packs*: values that zstd makes smaller are compressed before.
-        """
+    def packing(self) -> Seal:
+        """Return what encrypts the values of one batch, in one thread; those that zstd makes smaller are compressed before."""
         salt = os.urandom(4)
-        seal = self._sealing(self._envelope, salt)
-        return self._packing(seal, self._sealing(self._envelope_of_packed, salt)) if packs else seal
+        return self._packing(self._sealing(self._envelope, salt), self._sealing(self._envelope_of_packed, salt))
+
+    @contextmanager
+    def sealing_values(self) -> Iterator[SealingEditor]:
+        """Return what encrypts the values of one batch that are not compressed before, in one thread."""
+        editor = SealingEditor(self._aes.encrypt_into, self._envelope, os.urandom(4), self._numbers)
+        try:
+            yield editor
+        finally:
+            self.records = max(self.records, editor.number + 1)
+            self._blocks.setdefault(threading.get_ident(), [0])[0] += editor.blocks
 
     def sealing_headers(self, named: Callable[[bytes], bool]) -> SealHeader:
         """Return what encrypts the values of the headers of one batch that are *named* so, in one thread."""

@@ -199,8 +199,45 @@ def test_no_nonce_is_used_twice_by_workers_and_restarts() -> None:
                 used[parts["wrapped"], parts["nonce"]] = used.get((parts["wrapped"], parts["nonce"]), 0) + 1
     assert len(used) == 4 * 3 * 4 * 500
     copies = [WritingKey("kek", "orders", DataKey(bytes(32), b"w")) for _ in range(2)]  # memory of a process, copied
-    nonces = {parts_of(copy.sealing()(None, b"v"))["nonce"] for copy in copies}
+    nonces = set()
+    for copy in copies:
+        with copy.sealing_values() as editor:
+            nonces.add(parts_of(editor.edited(b"v") or b"")["nonce"])
     assert len(nonces) == 2
+
+
+def test_a_value_is_decrypted_whatever_the_one_before_was() -> None:
+    """Most are decrypted by the cipher of the one before: not with another envelope, key or bit."""
+    service = GivenKeys()
+    one, other = service.new_data_key("kek"), service.new_data_key("kek")
+    about: Any = {"name": "kek", "topic": "orders", "nonce": bytes(12)}
+    values = [
+        encrypted(b"a canary", one, key=b"k", **about),
+        encrypted(b"", one, key=b"k", **about),
+        encrypted(b"another", other, key=b"k", **about),
+        b"plain",
+        encrypted(b"a canary", one, key=b"k", **about),
+        encrypted(b"a canary", one, key=b"k", **about),
+    ]
+    keyless = encrypted(b"keyless", one, key=None, **about)
+    records = [Record(offset=at, timestamp=1, key=b"k", value=value) for at, value in enumerate(values)]
+    records.append(Record(offset=len(values), timestamp=1, value=keyless))
+    plain = [record.value for record in opened(field(records), reading(service))[0].records]
+    assert plain == [b"a canary", b"", b"another", b"plain", b"a canary", b"a canary", b"keyless"]
+    whole = values[-1]
+    for at in range(4, len(whole)):
+        records[5].value = whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :]
+        with pytest.raises(CannotDecrypt) as error:
+            opened(field(records), reading(service))
+        assert error.value.offset == 5
+    for at in range(4, len(whole)):
+        records[5].value = whole[:at]
+        with pytest.raises(CannotDecrypt) as error:
+            opened(field(records), reading(service))
+        assert error.value.offset == 5
+    records[5] = Record(offset=5, timestamp=1, key=b"l", value=whole)
+    with pytest.raises(CannotDecrypt):
+        opened(field(records), reading(service))
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

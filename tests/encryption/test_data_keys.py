@@ -43,9 +43,9 @@ def test_a_topic_is_written_with_one_data_key_until_its_age_or_count_is_reached(
     assert keys.for_writing("orders", "kek") is first
     clock.at = 60.0
     second = _other(keys, first)
-    seal = second.sealing()
-    for _ in range(100):
-        seal(None, b"")
+    with second.sealing_values() as editor:
+        for _ in range(100):
+            editor.edited(b"")
     third = _other(keys, second)
     assert third is not second
     assert service.calls == [("new", "kek")] * 4
@@ -56,11 +56,11 @@ def test_a_data_key_is_used_up_by_what_the_cipher_makes(monkeypatch: pytest.Monk
     monkeypatch.setattr(data_keys, "MOST_BLOCKS", 9)
     keys = DataKeys(GivenKeys(), LIMITS, Clock())
     first = answered(lambda: keys.for_writing("orders", "kek"))
-    seal = first.sealing()
-    for _ in range(2):
-        seal(None, bytes(17))
+    with first.sealing_values() as editor:
+        for _ in range(2):
+            editor.edited(bytes(17))
     assert answered(lambda: keys.for_writing("orders", "kek")) is first
-    first.sealing(packs=True)(None, bytes(5_000))  # a few bytes are left of it
+    first.packing()(None, bytes(5_000))  # a few bytes are left of it
     assert _other(keys, first) is not first
     assert 9 <= first.blocks < 20
 

@@ -8,6 +8,8 @@ from kproxy.protocol.wire cimport Buffer
 
 
 cdef class Editor:
+    cdef bint calls_python  # for most records: it keeps the lock of the interpreter from one to the next
+
     cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil
     cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil
     cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil

@@ -89,6 +89,7 @@ cdef class CallingEditor(Editor):
     cdef Marker marker
 
     def __init__(self, change: Callable[[bytes], bytes], bytes marker=None):
+        self.calls_python = True
         self.change = change
         set_marker(&self.marker, marker)
 
@@ -114,6 +115,7 @@ cdef class ValueEditor(Editor):
     cdef object change
 
     def __init__(self, change: Callable[[bytes | None, bytes], bytes]):
+        self.calls_python = True
         self.change = change
 
     def edited(self, bytes data not None, bytes key=None) -> bytes | None:
@@ -138,6 +140,7 @@ cdef class RecordEditor(ValueEditor):
     """Changes values by a function, which gets the record's key, the value, and all headers as Record has them."""
 
     def __init__(self, change: Callable[[bytes | None, bytes, list[tuple[str, bytes | None]]], bytes]):
+        self.calls_python = True
         self.change = change
 
     def edited(self, bytes data not None, bytes key=None) -> bytes | None:
@@ -278,7 +281,7 @@ def replace_fields(
         reason = opened.error or opened.skipped or "bytes in a batch of no records"
         raise Malformed(reason, position=opened.batch.position)
     try:
-        if isinstance(values, (ValueEditor, CallingEditor)) or isinstance(keys, CallingEditor) or headers is not None:
+        if (values is not None and values.calls_python) or (keys is not None and keys.calls_python) or headers is not None:
             status = 1
             while status > 0:  # taking the lock of the interpreter for each record costs more than many a change
                 status = edit_records(&edits, &w, values, keys, headers, w.c.at + TURN)
