@@ -539,5 +539,8 @@ class FlowEvents:
 
 def _end(number: int, item: Ended | Closed) -> End:
     if isinstance(item, Ended):
-        return End(number, item.time_ns, SIDES[item.direction])
+        direction = item.direction
+        if item.reset and item.flow.closed_by is not None:  # it ends both directions, and either may be delivered first
+            direction = item.flow.direction(item.flow.closed_by[0])
+        return End(number, item.time_ns, SIDES[direction])
     return End(number, item.time_ns, reason=item.reason)

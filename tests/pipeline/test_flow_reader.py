@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap, wrpcap
 
-from kproxy.capture import Closed, Flow, open_capture, read_flows
+from kproxy.capture import Closed, Ended, Flow, open_capture, read_flows
 from kproxy.capture.tls import KeyLog
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.pipeline import flow_reader as pipeline
@@ -21,6 +21,7 @@ from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, Note, NotKafka, Session, Tls
+from tests.support.built_captures import Conversation, reassemble
 from tests.support.corpus import CAPTURES
 from tests.support.frames import frame, heartbeat, heartbeat_answer, produce_answer, request
 from tests.support.secrets_block import without_secrets
@@ -603,3 +604,11 @@ def test_the_capture_without_its_secrets_needs_the_file(tmp_path: Path) -> None:
     path.write_bytes(capture)
     assert {event.kind for event in decrypted_events(path) if isinstance(event, NotKafka)} == {"tls"}
     assert sum(isinstance(event, Exchange) for event in decrypted_events(path, log_of(keys))) == 24
+
+
+@pytest.mark.parametrize("client", [("10.0.0.5", 51234), ("10.0.0.19", 51234)])
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_reset_is_the_end_of_the_side_that_sent_it(client: tuple[str, int], sender: int) -> None:
+    made = Conversation(client).handshake().send(0, request(18, 0, 1, b"")).segment(sender, flags="RA")
+    ends = [pipeline._end(1, item) for item in reassemble(made.packets) if isinstance(item, Ended)]
+    assert {end.side for end in ends} == {("client", "broker")[sender]}
