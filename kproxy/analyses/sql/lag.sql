@@ -4,7 +4,8 @@ title: How far groups are behind, as seen here
 severity: info
 meaning: >-
   How far the committed offset of each group is behind the end of each partition, from the traffic alone. The end is the highest offset that
-  was seen until then, so the true lag may be higher, never lower. A topic that was deleted and created again begins anew, without earlier
+  was seen until then, so the true lag may be higher, never lower, unless
+  records were lost (lost_records). A topic that was deleted and created again begins anew, without earlier
   commits. Offsets that a transaction commits count from its EndTxn on, unless that aborts it; if the coordinator was not captured, at once.
 columns:
   group_id: ""

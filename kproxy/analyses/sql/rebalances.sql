@@ -215,13 +215,22 @@ WITH generations AS (
     0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
     CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, 0 AS joined, CAST(NULL AS VARCHAR) AS protocol, CAST(NULL AS VARCHAR) AS more
   FROM group_coordinator_moves x WHERE NOT x.rebalanced
+), torn AS (
+  -- how long a member was silent, and what came first, is not known where the clock of the capture was set
+  SELECT DISTINCT t.group_key, t.began_micros
+  FROM timeline t
+  JOIN group_lives l ON l.group_key = t.group_key
+  JOIN clock_jumps j ON j.cluster = l.cluster
+    AND least(j.before_us, j.at_us) <= t.last_micros AND greatest(j.before_us, j.at_us) >= t.began_micros
+  WHERE t.trigger IN ('session timeout', 'poll timeout', 'went silent')
 )
 SELECT l.group_id, t.group_type,
   make_timestamptz(t.began_micros) AS began_at,
   make_timestamptz(t.last_micros) AS ended_at,
   round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
   t.generation_from, t.generation_to,
-  CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'went silent', 'joined', 'static member back', 'follow-up', 'unknown')
+  CASE WHEN z.group_key IS NOT NULL THEN 'unknown'
+    WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'went silent', 'joined', 'static member back', 'follow-up', 'unknown')
     THEN d.cause ELSE t.trigger END AS cause,
   t.trigger, t.client_id, t.member_id, c.client_address, c.client_port,
   round(t.pause_micros / 1000, 3) AS pause_ms,
@@ -229,10 +238,12 @@ SELECT l.group_id, t.group_type,
   t.moved, t.first_moved, t.added, t.members_before, t.members_after, t.joined, t.protocol,
   t.evidence ||
     CASE WHEN t.more <> '' THEN '; also: ' || t.more ELSE '' END ||
-    CASE WHEN d.group_key IS NOT NULL THEN '; ' || d.words ELSE '' END AS evidence,
+    CASE WHEN z.group_key IS NOT NULL THEN '; but the clock of the capture was set meanwhile'
+      WHEN d.group_key IS NOT NULL THEN '; ' || d.words ELSE '' END AS evidence,
   l.cluster
 FROM timeline t
 JOIN group_lives l ON l.group_key = t.group_key
 LEFT JOIN connections c ON c.connection_id = t.connection_id
+LEFT JOIN torn z ON z.group_key = t.group_key AND z.began_micros = t.began_micros
 LEFT JOIN group_restarts d ON d.group_key = t.group_key AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
 ORDER BY l.group_id, t.group_key, began_at, t.generation_to, t.trigger, t.member_id

@@ -1,8 +1,8 @@
 /*
 meaning: >-
   From when to when (from_micros, to_micros) members of a group were restarted: cause "deployment" where several were, once or
-  twice each; "restart loop" where they were, or one was, more often. Members that leave and join within two minutes of each other
-  belong together. A program that comes, leaves as one should and comes again, while the group has no other member, is a job that
+  twice each (of members with one client id: all, or one after the other); "restart loop" where they were, or one was, more often.
+  Members that leave and join within two minutes of each other belong together. A program that comes, leaves as one should and comes again, while the group has no other member, is a job that
   somebody starts again and again, and neither.
 stored: true
 */
@@ -20,21 +20,22 @@ WITH departures AS (
   SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
 ), restarts AS (
   -- members that left and came back: with the same client id, or as the same instance
-  SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
+  SELECT d.group_key, d.client_id, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
     d.is_clean, row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
   JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
     AND a.micros - d.micros <= 120000000
   UNION ALL
-  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, FALSE AS is_clean, 1 AS nearest
+  SELECT group_key, NULL AS client_id, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, FALSE AS is_clean, 1 AS nearest
   FROM group_late_joins WHERE place = 1
   UNION ALL
-  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, FALSE AS is_clean, 1 AS nearest
+  SELECT group_key, NULL AS client_id, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, FALSE AS is_clean, 1 AS nearest
   FROM group_changes WHERE how = 'static member back'
 ), restart_gaps AS (
   SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
     PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  ) <= 120000000 THEN 0 ELSE 1 END AS begins
+  ) <= 120000000 THEN 0 ELSE 1 END AS begins,
+    coalesce(lead(from_micros) OVER (PARTITION BY group_key ORDER BY from_micros, came) < to_micros, false) AS at_once
   FROM restarts WHERE nearest = 1
 ), restart_series AS (
   SELECT *, sum(begins) OVER (PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
@@ -50,12 +51,24 @@ WITH departures AS (
   SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
     count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
     count(DISTINCT CASE WHEN came_itself THEN went END) AS again,
-    bool_and(is_clean) AS is_clean, list_concat(list(went), list(came)) AS chain
+    bool_and(is_clean) AS is_clean, bool_or(at_once) AS at_once, list(DISTINCT client_id) AS client_ids, list_concat(list(went), list(came)) AS chain
   FROM chains GROUP BY group_key, series
+), stays AS (
+  SELECT s.group_key, e.client_id, s.member_id, min(s.first_micros) AS first_micros, max(s.last_micros) AS last_micros
+  FROM group_spells s
+  JOIN (SELECT DISTINCT group_key, member_id, client_id FROM keyed_group_events WHERE event IN ('join', 'sync', 'heartbeat')) e
+    ON e.group_key = s.group_key AND e.member_id = s.member_id
+  GROUP BY s.group_key, e.client_id, s.member_id
 )
 SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
   CAST(members AS VARCHAR) || ' members were restarted in ' || CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
-FROM restart_sums WHERE members >= 2 AND came >= 2 AND again < 2 * members
+FROM restart_sums r
+WHERE members >= 2 AND came >= 2 AND again < 2 * members
+  AND NOT (at_once AND EXISTS (
+    -- several went before one came, under the name of one that stayed: the group was made smaller, and larger again
+    SELECT 1 FROM stays s
+    WHERE s.group_key = r.group_key AND list_contains(r.client_ids, s.client_id)
+      AND s.first_micros < r.from_micros AND s.last_micros > r.to_micros))
 UNION ALL
 SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
   CASE WHEN members < 2 THEN 'one member was' ELSE CAST(members AS VARCHAR) || ' members were' END || ' restarted ' ||

@@ -2,13 +2,14 @@
 meaning: >-
   What each client produced to each topic in each minute: batches, records and bytes for each way in which it was sent (acks, codec,
   message format), the first and last time, and the first batch as an example. is_counted is false if the number of records is
-  unknown.
+  unknown; is_taken is true if the broker took them, or does not say (acks=0).
 stored: true
 */
 SELECT client_id, client_address, cluster,
     coalesce(topic, topic_id) AS topic,
     acks, codec, magic,
     count IS NOT NULL AS is_counted,
+    error_code = 0 OR acks = 0 AS is_taken,
     at_us // 60000000 AS minute,
     max(software) AS software,
     count(*) AS batches,
@@ -18,4 +19,4 @@ SELECT client_id, client_address, cluster,
     min(example_of(at_us, connection_id, exchange)) AS example
 FROM client_batches
 WHERE direction = 'produce'
-GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us // 60000000
+GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, error_code = 0 OR acks = 0, at_us // 60000000

@@ -236,3 +236,20 @@ def _(tables: Rows, bad: bool) -> None:
     for number in range(3 if bad else 2):
         given = [f"jobs-{number}"] if number < 2 else []
         leader.event(1, last, "assign", "jobs", member_id=f"m-{number}", generation=2, assignment=given)
+
+
+@scene("idle_members", group_id="newer", generation=4, members=3, idle=1, partitions=2)
+def _(tables: Rows, bad: bool) -> None:
+    # a member of the KIP-848 protocol has nothing at first; one that is given something two heartbeats later is not idle
+    for number in range(3):
+        member = tables.client(f"app-{number}")
+        for at, epoch, given in (
+            (number, 3, []),
+            (number + 5, 4, [f"orders-{number}"] if number < 2 or not bad else None),
+        ):
+            words = {"group_id": "newer", "member_id": f"m-{number}"}
+            beat = member.ask(at, ApiKey.CONSUMER_GROUP_HEARTBEAT, **words)
+            word = "join" if epoch == 3 else "heartbeat"
+            told = {"generation": epoch - 1, "response_generation": epoch, "assignment": given}
+            member.event(at, beat, word, "newer", member_id=f"m-{number}", group_type="consumer", **told)
+    member.ask(30, ApiKey.METADATA)

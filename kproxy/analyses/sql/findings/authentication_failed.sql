@@ -19,7 +19,7 @@ action: Correct the credentials or sasl.mechanism of that client; many users tri
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_failures: {default: 1, meaning: "Fewer failures of a user from an address are not listed."}
-verdict: "{rows:login/logins} refused. {most failures}: user {user_name} from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct its credentials or mechanism; many users from one address may be an attack."
+verdict: "{sum failures:login/logins} refused. {most failures}: user {user_name} from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct its credentials or mechanism; many users from one address may be an attack."
 order: 25
 only_if: FROM errors WHERE error_code IN (33, 34, 58)
 frame:

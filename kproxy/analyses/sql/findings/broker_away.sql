@@ -106,7 +106,8 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     JOIN pending AS p ON p.cluster = s.cluster AND p.broker = s.broker
         AND p.due_us BETWEEN s.from_us - 500000 AND s.to_us - $min_seconds * 1000000 AND p.answered_us >= s.to_us
     WHERE s.to_us - s.from_us >= $min_seconds * 1000000
-        AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = s.cluster AND j.before_us < s.to_us AND j.at_us > s.from_us)
+        AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = s.cluster
+            AND least(j.before_us, j.at_us) < s.to_us AND greatest(j.before_us, j.at_us) > s.from_us)
     GROUP BY s.cluster, s.broker, s.from_us
     HAVING count(DISTINCT p.connection_id) >= 2 AND bool_or(p.is_own_work)
 ), went AS (

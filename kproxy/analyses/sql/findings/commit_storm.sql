@@ -25,7 +25,7 @@ frame:
   group_by: [group_id, client_id, client_address, cluster, connection_id]
   values:
     commits: CAST(sum(commits) AS BIGINT)
-    commits_in_busiest_minute: max(commits)
+    commits_in_busiest_minute: max(commits_in_minute)
     repeated_percent: coalesce(max(repeated_percent), 0)
   is_summed: true
   having: commits_in_busiest_minute >= $min_commits_per_minute
@@ -42,15 +42,21 @@ WITH steps AS (
     SELECT connection_id, group_id, 100 * count(CASE WHEN partition_offset = before THEN 1 END) // count(*) AS repeated_percent
     FROM steps
     GROUP BY connection_id, group_id
-), minutes AS (
-    SELECT group_id, client_id, client_address, cluster, connection_id,
+), parts AS (
+    SELECT group_id, client_id, client_address, cluster, connection_id, at_us // 10000000 AS part,
         max(software) AS software,
         count(*) AS commits,
         min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(example_of(at_us, connection_id, exchange)) AS example
     FROM client_exchanges
     WHERE api_key = 8 AND len(error_codes) = 0
-    GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us // 60000000
+    GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us // 10000000
+), minutes AS (
+    -- any minute, not one of the clock's: a storm of 40 s would often be two halves of those
+    SELECT *, CAST(sum(commits) OVER (
+        PARTITION BY group_id, client_id, client_address, cluster, connection_id ORDER BY part RANGE BETWEEN CURRENT ROW AND 5 FOLLOWING
+    ) AS BIGINT) AS commits_in_minute
+    FROM parts
 )
 SELECT m.*, r.repeated_percent
 FROM minutes AS m

@@ -4,7 +4,8 @@ title: Clients that connect anew for every piece of work
 severity: notice
 meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
-  broker a handshake, a login and a metadata answer, and the producer its batching.
+  broker a handshake, a login and a metadata answer, and the producer its batching. Members of a group that are restarted again and
+  again are left out: rebalances says so of them.
 basis:
   rests_on: short connections with work on them in the busiest minute
   certainty: measured
@@ -26,7 +27,7 @@ frame:
   group_by: [client_id, client_address, broker]
   values:
     connections: CAST(sum(connections) AS BIGINT)
-    connections_in_busiest_minute: max(connections)
+    connections_in_busiest_minute: max(connections_in_minute)
     requests: CAST(sum(requests) AS BIGINT)
   derived:
     requests_per_connection: round(requests / connections, 1)
@@ -39,18 +40,32 @@ WITH working AS (
     FROM exchanges
     WHERE api_key NOT IN (3, 10, 17, 18, 22, 36) AND (response_at IS NOT NULL OR NOT expects_response)
     GROUP BY connection_id
+), looping AS ( -- processes that end and are started again: see rebalances
+    SELECT DISTINCT c.client_id, c.client_address, r.from_micros, r.to_micros
+    FROM group_restarts AS r
+    JOIN keyed_group_events AS e ON e.group_key = r.group_key AND e.event = 'join'
+    JOIN client_connections AS c ON c.connection_id = e.connection_id
+    WHERE r.cause = 'restart loop'
 ), short AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c
     JOIN working AS w ON w.connection_id = c.connection_id
-    WHERE c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    LEFT JOIN looping AS l ON l.client_id IS NOT DISTINCT FROM c.client_id AND l.client_address = c.client_address
+        AND c.first_seen_us BETWEEN l.from_micros - 60000000 AND l.to_micros + 60000000
+    WHERE l.client_address IS NULL AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+), parts AS (
+    SELECT client_id, client_address, broker,
+        first_seen_us // 10000000 AS part,
+        max(software) AS software,
+        count(*) AS connections,
+        CAST(sum(requests) AS BIGINT) AS requests,
+        min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
+        min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
+    FROM short
+    GROUP BY client_id, client_address, broker, first_seen_us // 10000000
 )
-SELECT client_id, client_address, broker,
-    first_seen_us // 60000000 AS minute,
-    max(software) AS software,
-    count(*) AS connections,
-    CAST(sum(requests) AS BIGINT) AS requests,
-    min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
-    min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
-FROM short
-GROUP BY client_id, client_address, broker, first_seen_us // 60000000
+-- any minute, not one of the clock's: a storm of 40 s would often be two halves of those
+SELECT *, CAST(sum(connections) OVER (
+    PARTITION BY client_id, client_address, broker ORDER BY part RANGE BETWEEN CURRENT ROW AND 5 FOLLOWING
+) AS BIGINT) AS connections_in_minute
+FROM parts

@@ -32,10 +32,10 @@ frame:
   values:
     fetches: CAST(sum(fetches) AS BIGINT)
     empty: CAST(sum(empty) AS BIGINT)
-    empty_in_busiest_minute: max(empty)
+    empty_in_busiest_minute: max(empty_in_minute)
     max_wait_ms: min(max_wait_ms)
     min_bytes: min(min_bytes)
-    empty_seconds: max(empty_seconds)
+    empty_seconds: max(empty_seconds_in_minute)
     waits_little: min(max_wait_ms) < 100
   having: empty_in_busiest_minute >= $min_empty_per_minute AND empty_seconds >= $min_seconds AND empty * 100 >= fetches * $min_empty_percent
   is_summed: true
@@ -45,16 +45,23 @@ WITH fetched AS (
     SELECT *, CASE WHEN coalesce(record_batches, 0) = 0 THEN 1 ELSE 0 END AS is_empty
     FROM client_exchanges
     WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND response_at IS NOT NULL AND error_name IS NULL
+), parts AS (
+    SELECT client_id, client_address, broker, connection_id,
+        at_us // 10000000 AS part,
+        max(software) AS software,
+        count(*) AS fetches,
+        CAST(sum(is_empty) AS BIGINT) AS empty,
+        count(DISTINCT CASE WHEN is_empty = 1 THEN at_us // 1000000 END) AS empty_seconds,
+        min(max_wait_ms) AS max_wait_ms,
+        min(min_bytes) AS min_bytes,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
+        min(CASE WHEN is_empty = 1 THEN example_of(at_us, connection_id, exchange) END) AS example
+    FROM fetched
+    GROUP BY client_id, client_address, broker, connection_id, at_us // 10000000
 )
-SELECT client_id, client_address, broker, connection_id,
-    at_us // 60000000 AS minute,
-    max(software) AS software,
-    count(*) AS fetches,
-    CAST(sum(is_empty) AS BIGINT) AS empty,
-    count(DISTINCT CASE WHEN is_empty = 1 THEN at_us // 1000000 END) AS empty_seconds,
-    min(max_wait_ms) AS max_wait_ms,
-    min(min_bytes) AS min_bytes,
-    min(seen_at) AS first_at, max(seen_at) AS last_at,
-    min(CASE WHEN is_empty = 1 THEN example_of(at_us, connection_id, exchange) END) AS example
-FROM fetched
-GROUP BY client_id, client_address, broker, connection_id, at_us // 60000000
+-- any minute, not one of the clock's: a loop of 40 s would often be two halves of those
+SELECT *,
+    CAST(sum(empty) OVER a_minute AS BIGINT) AS empty_in_minute,
+    CAST(sum(empty_seconds) OVER a_minute AS BIGINT) AS empty_seconds_in_minute
+FROM parts
+WINDOW a_minute AS (PARTITION BY client_id, client_address, broker, connection_id ORDER BY part RANGE BETWEEN CURRENT ROW AND 5 FOLLOWING)

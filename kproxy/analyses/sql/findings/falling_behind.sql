@@ -32,7 +32,7 @@ parameters:
   min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, beyond what their fetches wait for records, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
-verdict: "{rows:consumer falls/consumers fall} behind ({rows where cause=broker} because of the broker). Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, at the answers to its fetches, or at its quota."
+verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}. Look at what it does with a record, at the answers to its fetches, or at its quota."
 order: 44
 only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
 frame:

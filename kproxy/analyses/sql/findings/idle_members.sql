@@ -22,7 +22,7 @@ parameters:
 sampled: A later assignment may be among the exchanges that are missing.
 verdict: "{rows:group/groups} with more members than partitions. {most idle}: {group_id}, where {idle:,} of {members:,} members got no partition. Add partitions, or run fewer members."
 order: 50
-only_if: FROM group_events WHERE event = 'assign' HAVING count(CASE WHEN len(assignment) = 0 THEN 1 END) >= $min_idle
+only_if: FROM group_events WHERE event IN ('assign', 'join', 'heartbeat') HAVING count(CASE WHEN len(assignment) = 0 THEN 1 END) >= $min_idle
 frame:
   group_by: [cluster, group_key, group_id, generation]
   values:
@@ -39,7 +39,28 @@ WITH assigned AS (
         max(generation) OVER (PARTITION BY group_key) AS last_generation
     FROM client_group_events
     WHERE event = 'assign' AND coalesce(error_code, 0) = 0 AND assignment IS NOT NULL
+), epochs AS (
+    -- KIP-848: each member learns of the group's epoch, and of its own partitions where these change
+    SELECT e.*, t.until_us,
+        max(e.response_generation) OVER (PARTITION BY e.group_key) AS last_generation,
+        max(e.response_generation) OVER (PARTITION BY e.group_key, e.member_id) AS reached,
+        max(e.at_us) OVER (PARTITION BY e.group_key) AS changed_us
+    FROM client_group_events e
+    JOIN capture_times t ON t.connection_id = e.connection_id
+    WHERE e.group_type = 'consumer' AND e.event IN ('join', 'heartbeat') AND coalesce(e.error_code, 0) = 0 AND e.response_generation > 0
+), given AS (
+    SELECT *,
+        row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us DESC, connection_id, exchange DESC) AS back
+    FROM epochs
+    -- a member that waits for what others still give up has nothing for a heartbeat or two
+    WHERE assignment IS NOT NULL AND reached = last_generation AND until_us - changed_us >= 10000000
 )
-SELECT *
+SELECT group_key, cluster, group_id, last_generation AS generation, client_id, client_address, software, member_id, assignment, seen_at,
+    at_us, connection_id, exchange
 FROM assigned
 WHERE generation = last_generation
+UNION ALL
+SELECT group_key, cluster, group_id, last_generation AS generation, client_id, client_address, software, member_id, assignment, seen_at,
+    at_us, connection_id, exchange
+FROM given
+WHERE back = 1

@@ -4,7 +4,8 @@ title: Records that are much older than those before them in the partition
 severity: notice
 meaning: >
   The time stamps (CreateTime) of a partition go back by minutes or more. Windows of stream processing drop late records, searching by
-  time (offsetsForTimes) finds the wrong place, and retention by time deletes too late.
+  time (offsetsForTimes) finds the wrong place, and retention by time deletes too late. Earlier time stamps that were in the future
+  (future_timestamps) are left out: those are wrong, not the ones behind them.
 basis:
   rests_on: time stamps of batches of a partition, one after the other
   certainty: measured
@@ -36,7 +37,7 @@ frame:
 WITH stamped AS (
     SELECT *,
         epoch_ms(max_timestamp) AS stamp_ms,
-        max(epoch_ms(max_timestamp)) OVER (
+        max(CASE WHEN epoch_ms(max_timestamp) <= at_us // 1000 + 60000 THEN epoch_ms(max_timestamp) END) OVER ( -- not in the future
             PARTITION BY cluster, coalesce(topic, topic_id), partition
             ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING

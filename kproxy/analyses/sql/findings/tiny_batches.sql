@@ -49,5 +49,5 @@ SELECT client_id, client_address, cluster, topic, minute,
     min(first_at) AS first_at, max(last_at) AS last_at,
     min(example) AS example
 FROM produced_minutes
-WHERE is_counted
+WHERE is_counted AND is_taken -- what was refused or not answered is sent again, as it was
 GROUP BY client_id, client_address, cluster, topic, minute

@@ -40,7 +40,7 @@ frame:
   order_by: requests DESC
 */
 WITH unanswered AS (
-    SELECT e.*, c.closed_by
+    SELECT e.*, c.closed_by, c.closed_us
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78) AND c.closed IN ('finished', 'reset')
@@ -60,7 +60,7 @@ WITH unanswered AS (
     WHERE o.connection_id <> u.connection_id
         AND u.closed_by IS DISTINCT FROM 'broker'
         AND o.first_seen_us <= u.at_us
-        AND o.last_seen_us >= u.at_us + $min_alive_ms * 1000
+        AND o.last_seen_us >= coalesce(u.closed_us, u.at_us) + $min_alive_ms * 1000 -- after it gave up, not only while it waited
 )
 SELECT e.*
 FROM unanswered AS e
