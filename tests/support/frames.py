@@ -201,11 +201,17 @@ def record(key: bytes | None, value: bytes | None, delta: int = 0, headers: byte
 
 
 def batch(
-    records: bytes, count: int, *, attributes: int = 0, base_offset: int = 0, last_delta: int | None = None
+    records: bytes,
+    count: int,
+    *,
+    attributes: int = 0,
+    base_offset: int = 0,
+    last_delta: int | None = None,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """A batch of magic 2 with the right CRC, whatever is in it."""
+    """A batch of magic 2 with the right CRC, whatever is in it. *producer*: its id, epoch, and the base sequence."""
     delta = max(0, count - 1) if last_delta is None else last_delta
-    covered = struct.pack(">hiqqqhii", attributes, delta, 1_000, 2_000, -1, -1, -1, count) + records
+    covered = struct.pack(">hiqqqhii", attributes, delta, 1_000, 2_000, *producer, count) + records
     return struct.pack(">qiibI", base_offset, len(covered) + 9, -1, 2, crc32c(covered)) + covered
 
 

@@ -2,6 +2,7 @@
 
     python -m tests.truth make [-o FOLDER] [NAME...]    run workloads, by default all: their captures and manifests. Root only
     python -m tests.truth score [FOLDER]                recall and precision of each analysis and severity, and each wrong answer
+    python -m tests.truth coverage [FOLDER...]          how many incidents and look-alikes of each analysis the manifests have
     python -m tests.truth list                          what there is
 
     network.py      a bridge with a namespace for each host, so that brokers and clients have addresses; dumpcap on the bridge
@@ -17,6 +18,7 @@
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
+    threes.py       three incidents and three look-alikes of analyses for which the others have fewer
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests
 

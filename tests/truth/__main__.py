@@ -2,16 +2,30 @@
 
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 
 import click
 
-from tests.truth import everyday, harm, healthy, incidents, notices, operations, production, rare, unusual
+from kproxy.analyses.library import load
+from tests.truth import everyday, harm, healthy, incidents, notices, operations, production, rare, threes, unusual
 from tests.truth.lab import WORKLOADS
 from tests.truth.lab import make as make_one
+from tests.truth.manifest import read_manifests
 from tests.truth.score import score
 
-MODULES = everyday, harm, healthy, incidents, notices, operations, production, rare, unusual  # they fill WORKLOADS
+MODULES = (
+    everyday,
+    harm,
+    healthy,
+    incidents,
+    notices,
+    operations,
+    production,
+    rare,
+    threes,
+    unusual,
+)  # they fill WORKLOADS
 STORED = Path(__file__).resolve().parents[2] / "captures" / "truth"
 
 
@@ -47,6 +61,25 @@ def make(names: tuple[str, ...], output: Path) -> None:
                 print(f"    {client.client_id} ({client.library}): {client.reported}")
     if failed:
         sys.exit(f"not made: {' '.join(failed)}")
+
+
+@main.command()
+@click.argument("folders", type=Path, nargs=-1)
+def coverage(folders: tuple[Path, ...]) -> None:
+    """How many incidents and look-alikes of each analysis the manifests of folders have."""
+    incidents: Counter[str] = Counter()
+    alike: Counter[str] = Counter()
+    made = {manifest.name: manifest for folder in folders or (STORED,) for manifest in read_manifests(folder).values()}
+    for truth in (truth for manifest in made.values() for truth in manifest.truths):
+        if truth.never:
+            alike[truth.analysis] += 1
+        elif truth.must:
+            incidents[truth.analysis] += truth.times
+    healthy = sum(manifest.healthy for manifest in made.values())
+    print(f"{len(made)} workloads; about {healthy} of them nothing critical may be said by any analysis")
+    print(f"{'':28}{'incidents':>10}{'look-alikes':>12}")
+    for name in sorted(name for name, analysis in load().items() if analysis.is_finding or incidents[name]):
+        print(f"{name:28}{incidents[name]:10}{alike[name]:12}")
 
 
 @main.command("score")

@@ -587,7 +587,9 @@ def poison_crash(lab: Lab) -> None:
     lab.allow("group_without_commits")
 
 
-@workload("A consumer reads and never commits.", variants={"java": {"library": "java"}})
+@workload(
+    "A consumer reads and never commits.", variants={name: {"library": name} for name in ("java", "kafka-python")}
+)
 def never_commits(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 1)
     lab.produce("shop", "orders", rate=60, linger_ms=100)
@@ -628,10 +630,13 @@ def commits_without_end(lab: Lab) -> None:
     lab.expect("commit_per_record", client_id="billing", group_id="billing")
 
 
-@workload("Records bear times of a clock that is a day ahead.")
-def clock_ahead(lab: Lab) -> None:
+@workload(
+    "Records bear times of a clock that is a day ahead.",
+    variants={"kafka-python": {"library": "kafka-python", "acks": "all", "release": "2.8.2"}},
+)
+def clock_ahead(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 1)
-    lab.produce("ahead", "orders", shift=86_400)
+    lab.produce("ahead", "orders", shift=86_400, **settings)
     lab.produce("shop", "orders")
     lab.wait(10)
     lab.expect("future_timestamps", client_id="ahead", topic="orders")

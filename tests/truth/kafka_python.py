@@ -41,7 +41,8 @@ def consume(job: Job) -> None:
 
 
 def _kafka_python(job: Job) -> dict[str, Any]:
-    return {"bootstrap_servers": job["bootstrap"].split(","), "client_id": job["client_id"], **job["settings"]}
+    settings = {key: tuple(value) if key == "api_version" else value for key, value in job["settings"].items()}
+    return {"bootstrap_servers": job["bootstrap"].split(","), "client_id": job["client_id"], **settings}
 
 
 ROLES = {"produce": produce, "consume": consume}

@@ -362,7 +362,10 @@ def passwords_in_the_clear(lab: Lab, library: str = "java") -> None:
     lab.never("plaintext_credentials", client_id="billing")
 
 
-@workload("A home-made client sends batches whose checksum is wrong, next to others that are right.")
+@workload(
+    "A home-made client sends batches whose checksum is wrong, next to others that are right.",
+    variants={"2-8": {"release": "2.8.2"}, "3-9": {"release": "3.9.2"}},
+)
 def wrong_checksums(lab: Lab) -> None:
     lab.topic("orders", 1)
     lab.produce("shop", "orders")
@@ -373,7 +376,11 @@ def wrong_checksums(lab: Lab) -> None:
     lab.allow("late_records", client_id="home-made")
 
 
-@workload("A home-made client asks the first leader that it knew, for ever.", nodes=3)
+@workload(
+    "A home-made client asks the first leader that it knew, for ever.",
+    nodes=3,
+    variants={"3-9": {"release": "3.9.2"}, "4-1": {"release": "4.1.2"}},
+)
 def clings_to_its_leader(lab: Lab) -> None:
     lab.cluster.topic("orders", 1, 3, {})
     lab.produce("shop", "orders", rate=10)
@@ -559,7 +566,7 @@ def too_large_of_others(lab: Lab) -> None:
     lab.never("message_too_large", client_id="thumbs")
 
 
-@workload("A producer sends each record by itself, hundreds a second.", variants={"aiokafka": {"library": "aiokafka"}})
+@workload("A producer sends each record by itself, hundreds a second.", variants=OF_PYTHON)
 def one_by_one(lab: Lab, library: str = "java") -> None:
     lab.topic("clicks", 2)
     lab.produce("clicks", "clicks", library=library, rate=150, linger_ms=0, acks="all")

@@ -194,7 +194,8 @@ def _holds(row: Row, value: str) -> bool:
     if row["certainty"] in {"at least", "at most"}:
         return bool(int(low) <= int(value) if row["certainty"] == "at least" else int(low) >= int(value))
     low = low.replace(", ", ",")
-    return low.lower() == {"-1": "all"}.get(value, value).lower().split(".")[-1].removesuffix("assignor")
+    written = {"-1": "all"}.get(value, value).lower().split(".")[-1].removesuffix("assignor")
+    return low.lower().replace("cooperative-", "cooperative") == written
 
 
 NEAR = 10.0  # seconds within which two statements are about the same
