@@ -8,7 +8,7 @@ from typing import Any
 
 from kproxy.output.bodies import Bodies, user_of
 from kproxy.output.escaping import well_formed
-from kproxy.output.tables.rows import gather_bodies, read_body, topic_labels
+from kproxy.output.tables.body import groups_of, read_body, topics_of
 from kproxy.protocol import ApiKey
 from kproxy.session import Exchange
 
@@ -25,10 +25,9 @@ class Entities:
         """Return topics, groups and principal. *bodies* are needed for a decoded log, whose frames have no SASL tokens."""
         request, _ = read_body(exchange.request)
         response, _ = read_body(exchange.response)
-        gathered = gather_bodies(exchange, request, response)
         return {
-            "topics": [well_formed(topic) for topic in topic_labels(gathered, exchange.topic_names)],
-            "groups": [well_formed(group) for group in gathered.groups],
+            "topics": [well_formed(topic) for topic in topics_of(request, response, exchange.topic_names)],
+            "groups": [well_formed(group) for group in groups_of(request)],
             "principal": self.principal(exchange, None if request is None else request.struct, bodies),
         }
 

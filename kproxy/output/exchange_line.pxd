@@ -9,6 +9,5 @@ from kproxy.session.exchanges cimport Exchange
 
 cpdef object read_bodies(Exchange exchange, opener=*)
 cpdef bint has_errors(bytes response) except -1
-cdef void release(Buffer *line) noexcept
 cdef int put_bytes(Buffer *line, bytes value) except -1
 cdef int put_digits(Buffer *line, int64_t value, int count) except -1

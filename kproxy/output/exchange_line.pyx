@@ -7,13 +7,12 @@ requests.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MIN, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
 from kproxy.output.small_bodies cimport keep, small_body
 from kproxy.protocol.headers cimport put_request_header, put_response_header, RequestHeader, ResponseHeader
 from kproxy.protocol.json_sink cimport put_int, put_word
-from kproxy.protocol.wire cimport Buffer, put, put8
+from kproxy.protocol.wire cimport Buffer, empty, put, put8
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from functools import lru_cache
@@ -33,7 +32,6 @@ cdef extern from "<string.h>":
     void *memmem(const void *text, size_t size, const void *sought, size_t sought_size) noexcept nogil
 
 cdef enum:
-    KEPT = 1 << 20  # bytes of the buffer that are kept for the next line
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
 
@@ -158,14 +156,7 @@ def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> b
         put_bytes(line, ending)
         return PyBytes_FromStringAndSize(<char *>line.data, line.size)
     finally:
-        release(line)
-
-
-cdef void release(Buffer *line) noexcept:
-    """Free the buffer of a line that was very long; another is used for the next line."""
-    if line.capacity > KEPT:
-        free(line.data)
-        memset(line, 0, sizeof(Buffer))
+        empty(line)
 
 
 cpdef bint has_errors(bytes response: bytes | None) except -1:

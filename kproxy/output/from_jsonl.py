@@ -1,8 +1,8 @@
 """Lines of the decoded log back to events; the inverse of jsonl.py, whose docstring is the contract.
 
 Nothing is decoded again: bodies, embedded payloads, and reasons why something could not be read are taken from the line. Frames
-have sizes, times and headers, but no bytes; ``decode`` builds their bodies from the JSON, for the tables. Anyone may have
-written a line, so its text is no more trusted than text from the wire.
+have sizes, times and headers, but no bytes; ``encode`` builds those of their bodies from the JSON, for the tables. Anyone may
+have written a line, so its text is no more trusted than text from the wire.
 """
 
 from collections import OrderedDict
@@ -23,6 +23,8 @@ from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseH
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.message import request_message, response_message
+from kproxy.protocol.object_codec import encode
+from kproxy.protocol.program import Program
 from kproxy.session import (
     BadFrame,
     Connection,
@@ -203,18 +205,26 @@ class LoggedFrame(Frame):
         self.json_version = 0
         self.records: dict[str, Any] = {}  # path of a records field -> what the log says of it
 
-    def decode(self) -> Any:
-        """Decode the JSON of the body; withheld bytes are empty, records are LoggedRecords. Raises DecodeError."""
+    def encode(self) -> tuple[Program, bytes, list["LoggedRecords"]]:
+        """Encode the JSON of the body. Raises DecodeError.
+
+        Withheld bytes are empty; a records field is the number of a LoggedRecords, in four bytes.
+        """
         if self.message is None or self.json is None:
             raise Malformed("the log does not have it", message="body")
+        logged: list[LoggedRecords] = []
+
+        def number(path: str, size: int) -> bytes:
+            opened = self.records.get(path)
+            logged.append(LoggedRecords(size, opened if isinstance(opened, dict) else {}))
+            return (len(logged) - 1).to_bytes(4) if size else b""
+
         try:
-            return self.message.from_shown(self.json_version, self.json, self._records_at)
+            shown = self.message.from_shown(self.json_version, self.json, number)
+            program = self.message.lenient_program(self.json_version)
+            return program, encode(program, shown), logged
         except EncodeError as error:
             raise Malformed(str(error), message=self.message.name) from None
-
-    def _records_at(self, path: str, size: int) -> "LoggedRecords":
-        opened = self.records.get(path)
-        return LoggedRecords(size, opened if isinstance(opened, dict) else {})
 
     def body(self) -> Any:
         """See Frame.body. None too where the log withholds bytes or has only sizes: credentials, and records."""

@@ -22,7 +22,7 @@ from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import Table
-from kproxy.output.tables.rows import read_body
+from kproxy.output.tables.body import read_body
 from kproxy.output.times import counted
 from kproxy.page.blocks import Blocks, Item, Side, SpillFiles
 from kproxy.page.columns import ADDED

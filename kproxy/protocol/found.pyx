@@ -28,10 +28,9 @@ from kproxy.protocol.program cimport (
     ROLE_TIMESTAMP, ROLE_TOPIC_ID, ROLE_TOPIC_NAME, Struct, begin, find_tag, read_count, read_presence, read_size, slice_size,
     slice_start, walk_tags, walk_value,
 )
-from kproxy.protocol.wire cimport be16, be32, be64, Cursor, FAULT_SHORT, need, put, read_uvarint
+from kproxy.protocol.wire cimport be16, be32, be64, Cursor, empty, FAULT_SHORT, need, put, read_uvarint
 
 cdef enum:
-    KEPT = 1 << 20  # bytes of a buffer that are kept for the next search
     MOST_CODES = 256
     MOST_GROUPS = 100
     MOST_PARTITIONS = 50_000
@@ -93,13 +92,6 @@ cdef class Found:
     cdef list partitions(self):
         """Return the partitions, in the order of the body; the last one of a cut body may lack fields."""
         return self._partitions or []
-
-
-cdef void empty(Buffer *buffer) noexcept:
-    buffer.size = 0
-    if buffer.capacity > KEPT:
-        free(buffer.data)
-        memset(buffer, 0, sizeof(Buffer))
 
 
 cdef int find_struct(Struct *s, Cursor *c, int roles, Found found) except? -1:

@@ -211,6 +211,7 @@ cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil
 cdef int note(Trail *trail, Op *op, int64_t index) noexcept nogil
 cdef str render_trail(Trail *trail)
 cdef tuple describe_fault(Cursor *c)
+cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
 cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) except -1
 

@@ -114,6 +114,19 @@ cdef struct Buffer:
     size_t capacity
 
 
+cdef enum:
+    KEPT = 1 << 20  # bytes of a buffer that are kept for what is written into it next
+
+
+cdef inline void empty(Buffer *b) noexcept nogil:
+    """Forget what was written, and return the memory that an unusual message took."""
+    b.size = 0
+    if b.capacity > KEPT:
+        free(b.data)
+        b.data = NULL
+        b.capacity = 0
+
+
 cdef inline int reserve(Buffer *b, size_t more) except -1 nogil:
     """Make room for *more* bytes. Raises MemoryError."""
     cdef size_t capacity

@@ -24,7 +24,7 @@ from kproxy.output.bodies import (
 from kproxy.output.exchange_line import read_bodies, read_json
 from kproxy.output.from_jsonl import LogReader
 from kproxy.output.jsonl import exchange_line
-from kproxy.output.tables.rows import read_body
+from kproxy.output.tables.body import read_body
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
 from kproxy.protocol import facts

@@ -15,7 +15,10 @@ import pytest
 
 from kproxy.analyses.loading import Reading
 from kproxy.cli import main
-from kproxy.output.tables import TABLES
+from kproxy.output.tables import TABLES, Tables
+from kproxy.protocol import message
+from kproxy.protocol.structs import struct_types
+from kproxy.session import Connection, Exchange, Frame
 from tests.support.corpus import CAPTURES
 
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -52,6 +55,27 @@ def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
             if (directory / name).is_dir():
                 database.execute(f"create view {name} as from '{directory / name}/*.parquet'")
         return database.execute(sql).fetchall()
+
+
+def exchange_of(api: str, version: int, request: dict[str, Any], response: dict[str, Any] | None) -> Exchange:
+    """An exchange whose bodies have these fields, or Kafka's defaults."""
+    frames: list[Frame | None] = []
+    for side, fields in ((f"{api}Request", request), (f"{api}Response", response)):
+        if fields is not None:
+            data = message(side).encode(version, struct_types(side)[side](**fields))
+            frames.append(Frame(data, 0, 0, message=message(side), body_version=version))
+    exchange = Exchange(Connection(1, "10.0.0.1:1000", "10.0.0.2:9092"), 0, message(f"{api}Request").api_key, version)
+    exchange.request, exchange.response = (*frames, None)[:2]
+    return exchange
+
+
+def rows_of(exchange: Exchange, table: str) -> list[dict[str, Any]]:
+    """The rows of an exchange in a table."""
+    rows: list[dict[str, Any]] = []
+    tables = Tables(lambda one, batch: rows.extend(batch.to_pylist()) if one.name == table else None)
+    tables.add(exchange, "made")
+    tables.flush()
+    return rows
 
 
 def broker_log(capture: str) -> list[dict[str, Any]]:

@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Write rows into Arrow's memory value by value, without lists of rows; each value is looked at once."""
+"""Write rows into Arrow's memory value by value, without lists of rows; each value is looked at once.
+
+A row's values may come in any order. A column without one has null, which costs nothing until the column's next value.
+"""
 
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -7,8 +10,7 @@ from typing import Any, TYPE_CHECKING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
-from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -69,46 +71,42 @@ cdef class Column:
         free(self.values.data)
         free(self.validity.data)
 
-    cdef Py_ssize_t append(self, object value) except -1:
-        """Append a value; return the bytes of text in it. Nulls are only counted until a value follows: most columns have few."""
-        if value is None:
-            if not self.nullable:
-                raise TypeError("null in a column that has none")
-            self.pending += 1
-            return 0
-        if self.pending:
-            self.put_nulls()
-        return self.put_value(value)
-
-    cdef Py_ssize_t put_value(self, object value) except -1:
-        cdef Py_ssize_t before = self.elements.count if self.kind == TEXT else 0
-        cdef Py_ssize_t size = 0
+    cdef int begin(self, Py_ssize_t row) except -1:
+        """Begin the value of a row: the rows before it that have none get nulls. One put_ has to follow."""
+        if self.count < row:
+            self.put_nulls(row - self.count)
+        elif self.count > row:
+            raise ValueError("a row has two values for one column")
         if self.nulls:
             self.put_bits(&self.validity, 1, True)
+        return 0
+
+    cdef Py_ssize_t put(self, object value) except -1:
+        """Append a value other than None; return the bytes of text in it."""
+        cdef Py_ssize_t size = 0
         if self.kind == INTEGER:
             self.put_integer(PyLong_AsLongLong(value))
         elif self.kind == TEXT:
-            self.put_text(value)
-            self.put_offset()
-            size = self.elements.count - before
+            return self.put_text(value)
         elif self.kind == LIST:
             for each in value:
-                size += LEAST_ELEMENT + self.elements.append(each)
-            self.put_offset()
+                if each is None:
+                    raise TypeError("null in a list")
+                size += LEAST_ELEMENT + self.elements.put(each)
+            self.end_list()
         elif self.kind == BOOL:
             self.put_bits(&self.values, 1, value)
+            self.count += 1
         else:
             self.put_float(value)
-        self.count += 1
         return size
 
-    cdef int put_nulls(self) except -1:
-        """Write the nulls that were counted. A column has a bitmap of its nulls from the first one on."""
-        cdef Py_ssize_t count = self.pending
+    cdef int put_nulls(self, Py_ssize_t count) except -1:
+        """Append nulls. A column has a bitmap of its nulls from the first one on."""
         cdef Py_ssize_t before = self.count
         cdef Py_ssize_t _
-        if not count:
-            return 0
+        if not self.nullable:
+            raise TypeError("null in a column that has none")
         if not self.nulls:
             self.count = 0
             self.put_bits(&self.validity, before, True)
@@ -123,7 +121,6 @@ cdef class Column:
             put_zeros(&self.values, count * self.width)
         self.count += count
         self.nulls += count
-        self.pending = 0
         return 0
 
     cdef int put_bits(self, Buffer *bits, Py_ssize_t count, bint bit) except -1:
@@ -143,12 +140,16 @@ cdef class Column:
             most = (<int64_t>1 << (8 * self.width - 1)) - 1
             if not -most - 1 <= value <= most:
                 raise OverflowError(f"{value} does not fit in {self.width} bytes")
-        return put_bytes(&self.values, &value, self.width)  # Arrow's memory is little-endian, too
+        put_bytes(&self.values, &value, self.width)  # Arrow's memory is little-endian, too
+        self.count += 1
+        return 0
 
     cdef int put_float(self, double value) except -1:
-        return put_bytes(&self.values, &value, 8)
+        put_bytes(&self.values, &value, 8)
+        self.count += 1
+        return 0
 
-    cdef int put_text(self, object text) except -1:
+    cdef Py_ssize_t put_text(self, object text) except -1:
         cdef Py_ssize_t size = 0
         cdef const char *data
         try:
@@ -157,7 +158,25 @@ cdef class Column:
             text = well_formed(text)
             data = PyUnicode_AsUTF8AndSize(text, &size)
         put_bytes(&self.elements.values, data, size)
+        return self.end_text(size)
+
+    cdef Py_ssize_t put_wire_text(self, const uint8_t *text, Py_ssize_t size) except -1:
+        """Append a string as it came; return its bytes. Bytes that are not UTF-8 become U+FFFD."""
+        if not is_ascii(text, size):
+            return self.put_text(PyUnicode_DecodeUTF8(<const char *>text, size, b"surrogateescape"))
+        put_bytes(&self.elements.values, text, size)
+        return self.end_text(size)
+
+    cdef Py_ssize_t end_text(self, Py_ssize_t size) except -1:
         self.elements.count += size
+        self.put_offset()
+        self.count += 1
+        return size
+
+    cdef int end_list(self) except -1:
+        """End a list whose elements were put into ``elements``."""
+        self.put_offset()
+        self.count += 1
         return 0
 
     cdef int put_offset(self) except -1:
@@ -171,7 +190,6 @@ cdef class Column:
         """Return what was appended as a pyarrow.Array of the type *kind*."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
-        self.put_nulls()
         buffers = [pa.py_buffer(_bytes(&self.validity)) if self.nulls else None, pa.py_buffer(_bytes(&self.values))]
         children = None
         if self.kind == TEXT:
@@ -179,6 +197,14 @@ cdef class Column:
         elif self.kind == LIST:
             children = [self.elements.array(kind.value_type)]
         return pa.Array.from_buffers(kind, self.count, buffers, self.nulls, children=children)
+
+
+cdef bint is_ascii(const uint8_t *text, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t i
+    cdef uint8_t seen = 0
+    for i in range(size):  # without a way out, so that the compiler takes many bytes at once
+        seen |= text[i]
+    return seen < 0x80
 
 
 cdef int put_zeros(Buffer *buffer, size_t count) except -1:
@@ -203,53 +229,37 @@ cdef class Rows:
         self.table = table
         self.schema = schema_of(table)
         self.write = write
-        self.places = {column.name: number for number, column in enumerate(table.columns)}
         self.begin()
 
     cdef int begin(self) except -1:
         self.columns = [Column(column.type, column.nullable) for column in self.table.columns]
-        self.count = self.size = self.at = 0
+        self.count = self.size = 0
         return 0
 
-    cdef int put(self, tuple part) except -1:
-        """Append the next values of a row."""
-        cdef Py_ssize_t index
-        cdef Py_ssize_t width = PyTuple_GET_SIZE(part)
-        cdef Column column
-        if width > PyList_GET_SIZE(self.columns) - self.at:
+    cdef Column column(self, Py_ssize_t at):
+        """Return a column, begun for the value of this row."""
+        cdef Column column = <Column>PyList_GET_ITEM(self.columns, at)
+        column.begin(self.count)
+        return column
+
+    cdef int put(self, Py_ssize_t at, object value) except -1:
+        """Set the value of this row in column *at*; None: null."""
+        if value is not None:
+            self.size += self.column(at).put(value)
+        return 0
+
+    cdef int put_part(self, Py_ssize_t at, tuple part) except -1:
+        """Set the values of this row in the columns from *at* on."""
+        if at + len(part) > PyList_GET_SIZE(self.columns):
             raise ValueError(f"a row of more than {len(self.columns)} values")
-        for index in range(width):
-            column = <Column>PyList_GET_ITEM(self.columns, self.at)
-            if PyTuple_GET_ITEM(part, index) == <PyObject *>None and column.nullable:
-                column.pending += 1  # as append does, without the call: most values are null
-            else:
-                self.size += column.append(<object>PyTuple_GET_ITEM(part, index))
-            self.at += 1
-        return 0
-
-    cdef int put_named(self, dict values) except -1:
-        """Append the rest of a row: *values* by column name, null for the others."""
-        cdef Py_ssize_t at
-        cdef Py_ssize_t width = PyList_GET_SIZE(self.columns)
-        cdef Column column
-        for name, value in values.items():
+        for value in part:
             if value is not None:
-                at = <Py_ssize_t>self.places[name]
-                if at < self.at:
-                    raise ValueError(f"{name} has a value already")
-                self.size += (<Column>PyList_GET_ITEM(self.columns, at)).append(value)
-        for at in range(self.at, width):
-            column = <Column>PyList_GET_ITEM(self.columns, at)
-            if column.count + column.pending == self.count:
-                column.append(None)
-        self.at = width
+                self.size += self.column(at).put(value)
+            at += 1
         return 0
 
     cdef int end(self) except -1:
-        """End the row: all its values were appended."""
-        if self.at != PyList_GET_SIZE(self.columns):
-            raise ValueError(f"a row of {self.at} values for {len(self.columns)} columns")
-        self.at = 0
+        """End the row."""
         self.count += 1
         if self.count >= MOST_ROWS or self.size >= MOST_BYTES:
             self.flush()
@@ -257,15 +267,19 @@ cdef class Rows:
 
     def append(self, tuple row not None: tuple[Any, ...]) -> None:
         """Append a row, one value for each column in order."""
-        self.put(row)
+        self.put_part(0, row)
         self.end()
 
     cpdef int flush(self) except -1:  # type: (...) -> None
         """Write the rows that are held."""
+        cdef Column column
         if not self.count:
             return 0
         import pyarrow as pa  # noqa: PLC0415
 
+        for column in self.columns:
+            if column.count < self.count:
+                column.put_nulls(self.count - column.count)
         arrays = [column.array(kind) for column, kind in zip(self.columns, self.schema.types, strict=True)]
         self.begin()
         self.write(self.table, pa.RecordBatch.from_arrays(arrays, schema=self.schema))

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kproxy.output.escaping import printable
-from kproxy.output.tables.rows import Body, Found, instant
+from kproxy.output.tables.body import Body, requested_of
+from kproxy.output.tables.rows import instant
 from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
@@ -46,12 +47,12 @@ class Plan(NamedTuple):
     children: tuple[tuple[str, bool, "Plan"], ...]  # attribute, whether it is an array, what is in its structs
 
 
-def error_rows(exchange: Exchange, request: Body | None, response: Body, requested: Found) -> Iterator[Row]:
-    """Yield rows of the table errors, from column ``at`` on. *requested*: the names in the request."""
+def error_rows(exchange: Exchange, request: Body | None, response: Body) -> Iterator[Row]:
+    """Yield rows of the table errors, from column ``at`` on."""
     counted: dict[tuple[int, Place], list[Any]] = {}
     topic_names = exchange.topic_names
     for code, place, message in _walk(_plan(response.name, response.version), response.struct, Place()):
-        key = code, _named(place, request, requested, topic_names)
+        key = code, _named(place, request, topic_names)
         known = counted.get(key)
         if known is not None:
             known[0] += 1
@@ -93,14 +94,14 @@ def _place(plan: Plan, struct: Any, place: Place) -> Place:
     return place
 
 
-def _named(place: Place, request: Body | None, requested: Found, topic_names: Mapping[str, str]) -> Place:
+def _named(place: Place, request: Body | None, topic_names: Mapping[str, str]) -> Place:
     """Complete a place by what else is known: names of topic ids, and what the request is about."""
     if place.kind == "topic" and place.name is not None:
         return place._replace(name=topic_names.get(place.name, place.name))
     if place.kind == KEY:
         kind = NONE if request is None else COORDINATOR_KEYS.get(request.struct.key_type, NONE)
         return Place(kind, place.name)
-    return _requested(request, requested) if place.kind == NONE else place
+    return _requested(request) if place.kind == NONE else place
 
 
 def _partition(plan: Plan, struct: Any) -> int | None:
@@ -108,11 +109,11 @@ def _partition(plan: Plan, struct: Any) -> int | None:
     return number
 
 
-def _requested(request: Body | None, requested: Found) -> Place:
+def _requested(request: Body | None) -> Place:
     """Return what a code alone in its response is about: the only transactional id, group or broker in the request."""
-    for kind, names in (("transactional_id", requested.transactional_ids), ("group", requested.groups)):
+    for kind, names in requested_of(request):
         if len(names) == 1:
-            return Place(kind, next(iter(names)))
+            return Place(kind, names[0])
     broker: int | None = None if request is None else getattr(request.struct, "broker_id", None)
     return Place() if broker is None or broker < 0 else Place("broker", str(broker))
 

@@ -6,13 +6,15 @@ makes no row, as every member sends one every few seconds. Compiled because most
 """
 
 from collections.abc import Mapping  # no-cython-lint
-from typing import Any
+from typing import Any  # no-cython-lint
 
 from kproxy.output.tables.columns cimport Rows
-from kproxy.output.tables.rows cimport Body, instant
+from kproxy.output.tables.body cimport Body
+from kproxy.output.tables.rows cimport Head, put_instant
 from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.errors import DecodeError
+from kproxy.output.tables.contracts import GROUP_EVENTS
 from kproxy.protocol.embedded import group
 from kproxy.protocol.error_codes import error_name
 
@@ -21,29 +23,37 @@ MOST_PROTOCOLS = 100  # as in exchanges.protocols
 GROUP_KEY = 0  # CoordinatorType
 NO_GENERATION = -1
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
+cdef list _columns = [column.name for column in GROUP_EVENTS.columns]
+cdef Py_ssize_t REQUEST_AT = _columns.index("request_at")
+cdef Py_ssize_t CLIENT_ID = _columns.index("client_id")
+cdef Py_ssize_t SEEN_AT = _columns.index("seen_at")
 CHANGES = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
 
 
-cpdef int write_group_events(
-    Rows rows, tuple head: tuple[str, str | None, int], Exchange exchange, list events: list[dict[str, Any]],
-) except -1:  # type: (...) -> None
-    """Write what group_events found in an exchange. *head*: the columns up to ``exchange``."""
+cdef int write_group_events(Rows rows, Head head, Exchange exchange, list events) except -1:
+    """Write what group_events found in an exchange."""
     cdef Frame asked = exchange.request
     cdef Frame answered = exchange.response
-    cdef dict event
-    began = None if asked is None else instant(asked.started_at)
-    cdef tuple same = (*head, began, began if answered is None else instant(answered.ended_at))
+    cdef list event
     for event in events:
-        rows.put(same)
-        rows.put_named(event | {"client_id": exchange.client_id})
+        head.put(rows)
+        if asked is not None:
+            put_instant(rows, REQUEST_AT, asked.started_at)
+            if answered is None:
+                put_instant(rows, SEEN_AT, asked.started_at)
+        if answered is not None:
+            put_instant(rows, SEEN_AT, answered.ended_at)
+        rows.put(CLIENT_ID, exchange.client_id)
+        for at, value in event:
+            rows.put(at, value)
         rows.end()
     return 0
 
 
 cpdef list group_events(
     Body request, Body response: Body | None, names: Mapping[str, str],
-):  # type: (...) -> list[dict[str, Any]]
-    """Return rows of group_events behind the column ``seen_at``, without ``client_id``, as values by column.
+):  # type: (...) -> list[list[tuple[int, Any]]]
+    """Return rows of group_events behind the column ``seen_at``, without ``client_id``: number and value of each column.
 
     *request*: a message of READERS; *names*: of topic ids.
     """
@@ -52,7 +62,7 @@ cpdef list group_events(
     for event in events:
         code = event.get("error_code")
         event["error_name"] = None if code is None else error_name(code)
-    return events
+    return [[(_columns.index(name), value) for name, value in event.items() if value is not None] for event in events]
 
 
 cdef object _by_id(topics, names):
@@ -376,3 +386,4 @@ READERS = {
     "FindCoordinatorRequest": _coordinator,
     "DeleteGroupsRequest": _delete,
 }
+ONLY_FAILED = frozenset({"HeartbeatRequest", "OffsetCommitRequest", "TxnOffsetCommitRequest"})  # no row without an error code

@@ -1,4 +1,4 @@
-"""Which fields of a message at a version the rows are made of, found in the facts; kproxy.output.tables.rows reads them.
+"""Which fields of a message at a version the rows are made of, found in the facts; the walk of body.pyx finds them.
 
 The facts name error codes and entities (topics, groups, transactional ids) in every API, so that none is forgotten. Each
 function is called once for a message at a version.
@@ -11,7 +11,6 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.structs import struct_types
 
 
 class Kind(IntEnum):
@@ -35,10 +34,27 @@ class Form(IntEnum):
     DESCRIBED = 7  # the names of its elements without an error
 
 
-class Searched(NamedTuple):
-    """The attributes of a struct, at one version, that hold something for the rows. *cls*: the class of the struct."""
+class Part(IntEnum):
+    """What a field says about the partitions in a body."""
 
-    cls: type[Any]
+    INDEX = 0
+    ERROR_CODE = 1
+    OFFSET = 2
+    HIGH_WATERMARK = 3
+    LAST_STABLE_OFFSET = 4
+    LOG_START_OFFSET = 5
+    TIMESTAMP = 6
+    RECORDS = 7
+    OLD_OFFSETS = 8  # of ListOffsets 0: an array
+    TOPIC_NAME = 9  # these are of the structs around it
+    TOPIC_ID = 10
+    GROUP = 11
+    KEY_TYPE = 12  # of FindCoordinator
+
+
+class Searched(NamedTuple):
+    """The attributes of a struct, at one version, that hold something for the rows."""
+
     error_codes: tuple[str, ...]
     names: tuple[tuple[str, Kind, bool], ...]  # attribute, kind, whether it is an array
     topic_id: str | None
@@ -105,9 +121,49 @@ _NOTHING = (None, "", -1)
 _OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}
 
 
+# Messages whose partitions make rows of offsets or record_batches
+PARTITIONED = frozenset(
+    {"FindCoordinatorRequest", "FetchRequest", "ListOffsetsRequest", "OffsetCommitRequest", "TxnOffsetCommitRequest"}
+    | {"FetchResponse", "ListOffsetsResponse", "OffsetCommitResponse", "TxnOffsetCommitResponse", "OffsetFetchResponse"}
+    | {"ProduceRequest", "ProduceResponse", "ShareFetchResponse", "FetchSnapshotResponse"}
+)
+INDEXES = frozenset({"partition", "partition_index", "index"})  # what messages call a partition's number
+_PARTS = {
+    **dict.fromkeys(INDEXES, Part.INDEX),
+    "error_code": Part.ERROR_CODE,
+    **dict.fromkeys(("fetch_offset", "offset", "committed_offset", "base_offset"), Part.OFFSET),
+    "high_watermark": Part.HIGH_WATERMARK,
+    "last_stable_offset": Part.LAST_STABLE_OFFSET,
+    "log_start_offset": Part.LOG_START_OFFSET,
+    "timestamp": Part.TIMESTAMP,
+    "old_style_offsets": Part.OLD_OFFSETS,
+    "records": Part.RECORDS,
+    "unaligned_records": Part.RECORDS,
+}
+_PARTS_AROUND = {"name": Part.TOPIC_NAME, "topic": Part.TOPIC_NAME, "topic_id": Part.TOPIC_ID}
+
+
+def part_of(message: str, attribute: str, *, is_partition: bool) -> Part | None:
+    """Return what a field of a partition, or of a struct around it, says; None for nothing that rows need."""
+    if is_partition:
+        return _PARTS.get(attribute)
+    if message == "OffsetFetchResponse" and attribute == "group_id":
+        return Part.GROUP
+    return Part.KEY_TYPE if attribute == "key_type" else _PARTS_AROUND.get(attribute)
+
+
+def default_of(message: str, version: int, field: TopField) -> Any:
+    """Return the value of a column where the bytes of a message do not have its field: the field's default."""
+    if field.form in (Form.VALUE, Form.INNER):
+        outer = next(each for each in _fields(message, version) if each.attribute == field.attribute)
+        inner = next((each for each in outer.fields if each.attribute == field.inner), None)
+        return (outer if inner is None else inner).default
+    return {Form.COUNT: 0, Form.FIRST: None}.get(field.form, [])
+
+
 def searched_fields(message: str, version: int) -> Searched:
     """Return where a body of the message at the version holds something for the rows."""
-    return _searched(struct_types(message), message, _fields(message, version), version)
+    return _searched(_fields(message, version), version)
 
 
 def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopField, ...]:
@@ -129,15 +185,14 @@ def _fields(message: str, version: int) -> tuple[Field, ...]:
     return tuple(next(layout for layout in facts().layouts(message) if version in layout.versions).fields)
 
 
-def _searched(types: Any, name: str, fields: Iterable[Field], version: int) -> Searched:
+def _searched(fields: Iterable[Field], version: int) -> Searched:
     present = [f for f in fields if version in f.versions]
     is_topic = any(f.entity == "topicName" or f.attribute == "topic_id" for f in present)
-    children = [(f.attribute, f.is_array, _searched(types, f.type, f.fields, version)) for f in present if f.is_struct]
+    children = [(f.attribute, f.is_array, _searched(f.fields, version)) for f in present if f.is_struct]
     names = [(f.attribute, kind, f.is_array) for f in present if (kind := _kind(f)) is not None]
     ids = [f.attribute for f in present if f.attribute == "topic_id" and f.type == "uuid"]
     partitions = [f.attribute for f in present if is_topic and f.is_array and f.attribute.startswith("partition")]
     return Searched(
-        cls=types[name],
         error_codes=tuple(f.attribute for f in present if f.json_name.endswith("rrorCode") and not f.is_array),
         names=tuple(names),
         topic_id=ids[0] if ids else None,

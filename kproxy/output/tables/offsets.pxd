@@ -1,9 +1,9 @@
 # cython: language_level=3
 
+from kproxy.output.tables.body cimport Body
 from kproxy.output.tables.columns cimport Rows
-from kproxy.output.tables.rows cimport Body
+from kproxy.output.tables.rows cimport Head
 from kproxy.session.exchanges cimport Exchange
 
 
-cpdef tuple find_offsets(Body request, Body response, object names)
-cpdef int write_offsets(Rows rows, tuple head, Exchange exchange, str kind, list offsets) except -1
+cdef int write_offsets(Rows rows, Head head, Exchange exchange, Body request, Body response) except -1

@@ -1,123 +1,101 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Rows of the table offsets: positions of consumers and followers, offsets that groups committed, ends of logs.
 
 Compiled because most exchanges of consumers come here.
 """
 
-from collections.abc import Mapping  # no-cython-lint
-from operator import attrgetter
-from typing import Any
-
+from kproxy.output.tables.body cimport Body, Partition, put_text, put_top_field, put_topic
 from kproxy.output.tables.columns cimport Rows
-from kproxy.output.tables.rows cimport Body, instant, topic_of
-from kproxy.session.exchanges cimport Exchange, Frame
+from kproxy.output.tables.rows cimport Head, put_instant
+from kproxy.session.exchanges cimport Exchange
 
-NUMBER, INDEX = attrgetter("partition"), attrgetter("partition_index")  # what messages call a partition's number
-cdef tuple NO_ENDS = (None, None, None)  # high_watermark, last_stable_offset, log_start_offset
+from kproxy.output.tables import layouts
+from kproxy.output.tables.contracts import OFFSETS
+
+cdef dict KINDS = {
+    "FetchRequest": "fetch",
+    "ListOffsetsRequest": "list",
+    "OffsetCommitRequest": "commit",
+    "TxnOffsetCommitRequest": "commit",
+    "OffsetFetchRequest": "committed",
+}
+cdef list _columns = [column.name for column in OFFSETS.columns]
+cdef Py_ssize_t SEEN_AT = _columns.index("seen_at")
+cdef Py_ssize_t KIND = _columns.index("kind")
+cdef Py_ssize_t CLIENT_ID = _columns.index("client_id")
+cdef Py_ssize_t GROUP_ID = _columns.index("group_id")
+cdef Py_ssize_t REPLICA_ID = _columns.index("replica_id")
+cdef Py_ssize_t TOPIC = _columns.index("topic")
+cdef Py_ssize_t TOPIC_ID = _columns.index("topic_id")
+cdef Py_ssize_t PARTITION = _columns.index("partition")
+cdef Py_ssize_t OFFSET = _columns.index("partition_offset")
+cdef Py_ssize_t HIGH_WATERMARK = _columns.index("high_watermark")
+cdef Py_ssize_t LAST_STABLE_OFFSET = _columns.index("last_stable_offset")
+cdef Py_ssize_t LOG_START_OFFSET = _columns.index("log_start_offset")
+cdef Py_ssize_t ASKED_TIMESTAMP = _columns.index("asked_timestamp_ms")
+cdef Py_ssize_t ERROR_CODE = _columns.index("error_code")
+cdef int GROUP = layouts.Kind.GROUP
+cdef int REPLICA = [column for column, _, _ in layouts.TOP_FIELDS].index("replica_id")
 
 
-cpdef int write_offsets(
-    Rows rows, tuple head: tuple[str, str | None, int], Exchange exchange, str kind, list offsets: list[tuple[Any, ...]],
-) except -1:  # type: (...) -> None
-    """Write what find_offsets found in an exchange. *head*: the columns up to ``exchange``."""
-    cdef Frame asked = exchange.request
-    cdef Frame answered = exchange.response
-    cdef tuple same
-    cdef tuple row
-    seen_at = None
-    if answered is not None:
-        seen_at = instant(answered.ended_at)
-    elif asked is not None:
-        seen_at = instant(asked.started_at)
-    same = (*head, seen_at, kind, exchange.client_id)
-    for row in offsets:
-        rows.put(same)
-        rows.put(row)
-        rows.end()
+cdef int write_offsets(Rows rows, Head head, Exchange exchange, Body request, Body response) except -1:
+    """Write the rows of an exchange: one for each partition in its request, or in the response to an OffsetFetch."""
+    cdef str kind = KINDS.get(request.name)
+    cdef Body sent = response if kind == "committed" else request
+    cdef Partition *partition
+    cdef Partition *answer
+    cdef Py_ssize_t i
+    if kind is None or sent is None:
+        return 0
+    for i in range(sent.count()):
+        partition = sent.partition(i)
+        if sent.is_first(partition):  # a repeated one replaces the one before
+            answer = NULL if response is None else response.same(partition)
+            write_row(rows, head, exchange, kind, request, sent.same(partition), answer)
+    if kind == "fetch" and response is not None:
+        for i in range(response.count()):
+            partition = response.partition(i)
+            if response.is_first(partition) and request.same(partition) == NULL:
+                write_row(rows, head, exchange, kind, request, NULL, response.same(partition))
     return 0
 
 
-cpdef tuple find_offsets(
-    Body request, Body response: Body | None, names: Mapping[str, str],
-):  # type: (...) -> tuple[str, list[tuple[Any, ...]]]
-    """Return the kind of the offsets in a message of ROWS, and their rows from ``group_id`` on. *names*: of topic ids."""
-    kind, find = ROWS[request.name]
-    return kind, find(names, request.struct, None if response is None else response.struct)
+cdef int write_row(
+    Rows rows, Head head, Exchange exchange, str kind, Body request, Partition *sent, Partition *answer
+) except -1:
+    """Write the row of a partition; *sent*, *answer*: what the request and the response say of it, or NULL."""
+    cdef Partition *partition = answer if sent == NULL else sent
+    head.put(rows)
+    if exchange.response is not None:
+        put_instant(rows, SEEN_AT, exchange.response.ended_at)
+    elif exchange.request is not None:
+        put_instant(rows, SEEN_AT, exchange.request.started_at)
+    rows.put(KIND, kind)
+    rows.put(CLIENT_ID, exchange.client_id)
+    put_topic(rows, TOPIC, TOPIC_ID, partition, exchange.topic_names)
+    rows.column(PARTITION).put_integer(partition.index)
+    if answer != NULL:
+        rows.column(ERROR_CODE).put_integer(answer.error_code)
+    if kind == "commit" or kind == "committed":
+        put_group(rows, request, partition)
+    else:
+        put_top_field(rows, REPLICA_ID, request, REPLICA)
+    if kind == "list":
+        rows.column(ASKED_TIMESTAMP).put_integer(sent.timestamp)
+        sent = answer  # which has the offset
+    if sent != NULL:
+        rows.column(OFFSET).put_integer(sent.offset)
+    if kind == "fetch" and answer != NULL:
+        rows.column(HIGH_WATERMARK).put_integer(answer.high_watermark)
+        rows.column(LAST_STABLE_OFFSET).put_integer(answer.last_stable_offset)
+        rows.column(LOG_START_OFFSET).put_integer(answer.log_start_offset)
+    return rows.end()
 
 
-cdef tuple _row(
-    names, tuple key, group_id, replica_id, offset, error_code, tuple ends=NO_ENDS, requested_timestamp=None
-):
-    """Return a row. *key*: name, id and number of a partition, as the bodies have them."""
-    name, topic_id = topic_of(key[0], key[1], names)
-    return group_id, replica_id, name, topic_id, key[2], offset, *ends, requested_timestamp, error_code
-
-
-def _fetch(names, request, response):
-    cdef dict sent = _partitions(request.topics, "topic")
-    cdef dict answered = {} if response is None else _partitions(response.responses, "topic")
-    cdef list rows = []
-    replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
-    for key in sent | answered:
-        requested, answer = sent.get(key), answered.get(key)
-        ends = NO_ENDS if answer is None else (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
-        rows.append(_row(names, key, None, replica_id, None if requested is None else requested.fetch_offset, _error(answer), ends))
-    return rows
-
-
-def _list(names, request, response):
-    cdef dict answered = {} if response is None else _partitions(response.topics, "name")
-    cdef list rows = []
-    for key, sent in _partitions(request.topics, "name").items():
-        answer = answered.get(key)
-        offset = None if answer is None else answer.offset
-        if answer is not None and answer.old_style_offsets:  # version 0
-            offset = answer.old_style_offsets[0]
-        rows.append(_row(names, key, None, request.replica_id, offset, _error(answer), NO_ENDS, sent.timestamp))
-    return rows
-
-
-def _commit(names, request, response):
-    cdef dict answered = {} if response is None else _partitions(response.topics, "name")
-    cdef list rows = []
-    group_id = request.group_id or ""
-    for key, sent in _partitions(request.topics, "name").items():
-        rows.append(_row(names, key, group_id, None, sent.committed_offset, _error(answered.get(key))))
-    return rows
-
-
-def _committed(names, request, response):
-    cdef list rows = []
-    if response is None:
-        return rows
-    groups = [(group.group_id, group.topics) for group in response.groups or ()]
-    for group_id, topics in groups or [(request.group_id, response.topics)]:
-        for key, sent in _partitions(topics, "name").items():
-            rows.append(_row(names, key, group_id or "", None, sent.committed_offset, sent.error_code))
-    return rows
-
-
-ROWS = {
-    "FetchRequest": ("fetch", _fetch),
-    "ListOffsetsRequest": ("list", _list),
-    "OffsetCommitRequest": ("commit", _commit),
-    "TxnOffsetCommitRequest": ("commit", _commit),
-    "OffsetFetchRequest": ("committed", _committed),
-}
-
-
-cdef dict _partitions(topics, str name):
-    """Return the partitions of topics by topic name, topic id and number; a repeated one replaces the one before."""
-    cdef dict by_key = {}
-    number_of = None
-    for topic in topics or ():
-        topic_name, topic_id = getattr(topic, name), topic.topic_id if "topic_id" in topic.by_attribute else None
-        for partition in topic.partitions or ():
-            if number_of is None:  # all are of one class
-                number_of = NUMBER if "partition" in partition.by_attribute else INDEX
-            by_key[topic_name, topic_id, number_of(partition)] = partition
-    return by_key
-
-
-cdef object _error(answer):
-    return None if answer is None else answer.error_code
+cdef int put_group(Rows rows, Body request, Partition *partition) except -1:
+    """Set the group: that around the partition, else that of the request."""
+    if partition.group.at != NULL:
+        return put_text(rows, GROUP_ID, partition.group)
+    if request.names[GROUP].size:
+        return put_text(rows, GROUP_ID, request.first_name(GROUP))
+    return rows.put(GROUP_ID, "")

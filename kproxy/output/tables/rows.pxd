@@ -1,29 +1,21 @@
 # cython: language_level=3
-# What kproxy.output.tables.tables uses of rows.pyx.
+"""Rows of exchanges and record batches, for kproxy.output.tables.tables; the meaning is in rows.pyx."""
 
 from libc.stdint cimport int64_t
 
-from kproxy.session.exchanges cimport Exchange, Frame
+from kproxy.output.tables.body cimport Body
+from kproxy.output.tables.columns cimport Rows
+from kproxy.session.exchanges cimport Exchange
 
 
-cdef class Body:
-    cdef readonly object message  # type: Message
-    cdef readonly int version
-    cdef readonly object struct  # type: MessageStruct
-    cdef readonly str name  # of the message
-    cdef object form  # Form, in rows.pyx
-    cdef bint is_kept  # whether equal bodies have this object; nothing may change it
+cdef class Head:
+    """The first columns of nearly all tables."""
 
+    cdef str connection_id
+    cdef str broker
+    cdef int64_t exchange
 
-cdef class Found:
-    cdef readonly dict error_codes  # type: dict[int, None]
-    cdef readonly dict topics  # type: dict[str, None]
-    cdef readonly dict topic_ids  # type: dict[str, None]
-    cdef readonly dict groups  # type: dict[str, None]
-    cdef readonly dict transactional_ids  # type: dict[str, None]
-    cdef public Py_ssize_t partitions
-
-    cdef dict into(self, int kind)
+    cdef int put(self, Rows rows) except -1
 
 
 cdef class RecordsField:
@@ -38,11 +30,8 @@ cdef class RecordsField:
 
 
 cpdef object instant(int64_t at)
-cpdef tuple topic_of(object name, object topic_id, object names)
-cpdef tuple read_body(Frame frame)
-cpdef Found gather_bodies(Exchange exchange, Body request, Body response)
-cpdef list top_fields(Body request, Body response)
-cpdef tuple exchange_row(Exchange exchange, object undecoded)
-cpdef tuple body_columns(Body request, Body response, Found found, object names)
+cdef int put_instant(Rows rows, Py_ssize_t at, int64_t time) except -1
+cdef int put_exchange(Rows rows, Exchange exchange, Body request, Body response, object undecoded) except -1
+cdef int put_counts(Rows rows, int64_t batches, int64_t records, int64_t size) except -1
 cpdef list records_fields(Body request, Body response, object names)
-cpdef list batch_rows(RecordsField field, object batches, object problems)
+cdef int64_t write_batches(Rows rows, Head head, at, RecordsField field, batches, problems) except -1

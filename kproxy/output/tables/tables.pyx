@@ -8,21 +8,13 @@ from typing import Any, TYPE_CHECKING
 
 from libc.stdint cimport int64_t
 
-from kproxy.output.small_bodies cimport keep
+from kproxy.output.small_bodies cimport keep, small_body
+from kproxy.output.tables.body cimport Body
 from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.group_events cimport group_events, write_group_events
-from kproxy.output.tables.offsets cimport find_offsets, write_offsets
+from kproxy.output.tables.offsets cimport write_offsets
 from kproxy.output.tables.rows cimport (
-    Body,
-    Found,
-    RecordsField,
-    batch_rows,
-    body_columns,
-    exchange_row,
-    gather_bodies,
-    instant,
-    read_body,
-    records_fields,
+    Head, instant, put_counts, put_exchange, records_fields, RecordsField, write_batches,
 )
 from kproxy.session.exchanges cimport Event, Exchange, Frame
 
@@ -32,8 +24,7 @@ from kproxy.output.tables.contracts import (
     BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
 )
 from kproxy.output.tables.errors import error_rows
-from kproxy.output.tables.group_events import READERS
-from kproxy.output.tables.offsets import ROWS
+from kproxy.output.tables.group_events import ONLY_FAILED, READERS
 from kproxy.output.tables.records import logged_batches, record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, split_address
@@ -50,8 +41,7 @@ MOST_KEYS: int = 10_000  # keys of topic_activity that one connection may hold
 MOST_HELD = 200_000  # keys of topic_activity that all connections together may hold
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef int64_t LARGEST = 1 << 53  # records counted for one field at most, as a header may claim any number
-cdef tuple NO_RECORDS = (None, None, None)
-cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 4  # in a row from direction on
+cdef Py_ssize_t BODIES_AT = len(EXCHANGES.columns)
 cdef int64_t MINUTE_US = 60_000_000
 
 
@@ -126,9 +116,10 @@ cdef class Activity:
         cdef Count count
         for key, count in self._counts.items():
             minute, topic, topic_id, partition, client_id, direction = key
-            rows.put((minute, topic, topic_id, partition, client_id, self.connection_id, self.broker, direction))
-            rows.put((count.exchanges, count.batches, count.records, count.size, count.refused))
-            rows.end()
+            rows.append((
+                minute, topic, topic_id, partition, client_id, self.connection_id, self.broker, direction,
+                count.exchanges, count.batches, count.records, count.size, count.refused,
+            ))
         self._counts.clear()
         return held
 
@@ -278,40 +269,17 @@ cdef str connection_id(Event first):
     return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
-cdef class Contents:
-    """What both bodies of an exchange say, in parts of rows: the same whenever equal bodies are sent again."""
-
-    cdef Found found
-    cdef tuple columns  # of exchanges; None until ``fill``
-    cdef str kind  # of offsets
-    cdef list offsets
-    cdef list group_events
-
-    cdef int fill(self, Body request, Body response, names) except -1:
-        """Find what only an exchange that is shown needs."""
-        if request is not None and request.name in ROWS:
-            self.kind, self.offsets = find_offsets(request, response, names)
-        if request is not None and request.name in READERS:
-            self.group_events = group_events(request, response, names)
-        self.columns = body_columns(request, response, self.found, names)
-        return 0
+cdef dict _known = {}  # small bodies of a request and its response -> rows of group_events
 
 
-cdef dict _known = {}  # both bodies, if they are kept -> Contents
-
-
-cdef Contents contents_of(Exchange exchange, Body request, Body response):
-    cdef Contents contents
-    cdef tuple bodies = (request, response)
+cdef list events_of(Exchange exchange, Body request, Body response):
+    """Return what group_events does; that of small bodies is kept for equal ones, as members send them again and again."""
+    cdef tuple key = (None if request is None else small_body(exchange.request), None if response is None else small_body(exchange.response))
     names = exchange.topic_names
-    kept = (request is None or request.is_kept) and (response is None or response.is_kept) and type(names) is dict and not names
-    contents = _known.get(bodies) if kept else None
-    if contents is None:
-        contents = Contents()
-        contents.found = gather_bodies(exchange, request, response)
-        if kept:
-            keep(_known, bodies, contents)
-    return contents
+    if type(names) is not dict or names or (key[0] is None) != (request is None) or (key[1] is None) != (response is None):
+        return group_events(request, response, names)
+    events = _known.get(key)
+    return keep(_known, key, group_events(request, response, names)) if events is None else events
 
 
 cdef class Tables:
@@ -337,6 +305,9 @@ cdef class Tables:
     cdef Rows _groups
     cdef Rows _activity
     cdef Rows _errors
+    cdef Body _request  # of the latest exchange
+    cdef Body _response
+    cdef Head _head
     cdef Py_ssize_t _held  # keys of topic_activity, of all connections
     cdef dict _open  # connection number -> ConnectionTotals
 
@@ -356,6 +327,7 @@ cdef class Tables:
         self._groups = Rows(GROUP_EVENTS, write)
         self._activity = Rows(TOPIC_ACTIVITY, write)
         self._errors = Rows(ERRORS, write)
+        self._request, self._response, self._head = Body(), Body(), Head()
         self._open = {}
 
     def add(self, Event event not None, capture: str, *, bint shown=True, bodies: Bodies | None = None) -> None:
@@ -418,50 +390,38 @@ cdef class Tables:
             rows.flush()
 
     cdef int _add_exchange(self, Exchange exchange, ConnectionTotals totals, bint shown, bodies) except -1:
-        cdef int64_t number = totals.count_exchange(exchange)
-        cdef Body request
-        cdef Body response
-        cdef Contents contents
-        cdef Found found
-        cdef tuple head, row
-        request, no_request = read_body(exchange.request)
-        response, no_response = read_body(exchange.response)
-        contents = contents_of(exchange, request, response)
-        found = contents.found
-        undecoded = no_request or no_response
-        totals.errors += 1 if found.error_codes else 0
+        cdef Head head = self._head
+        cdef Body request = self._request if self._request.read(exchange.request) else None
+        cdef Body response = self._response if self._response.read(exchange.response) else None
+        head.connection_id, head.broker, head.exchange = totals.connection_id, totals.broker(), totals.count_exchange(exchange)
+        undecoded = self._request.problem or self._response.problem
+        totals.errors += response is not None and response.codes.size > 0
         totals.undecoded += exchange.undecoded is not None or undecoded is not None
         if exchange.api_key == SASL_AUTHENTICATE and totals.user_name is None and request is not None:
             totals.user_name = user_of(exchange, request.struct, bodies)
         if not shown:
             return 0
-        head = totals.connection_id, totals.broker(), number
-        if contents.columns is None:
-            contents.fill(request, response, exchange.topic_names)
-        if contents.offsets:
-            write_offsets(self._offsets, head, exchange, contents.kind, contents.offsets)
-        if contents.group_events:
-            write_group_events(self._groups, head, exchange, contents.group_events)
-        if found.error_codes and response is not None:
-            for row in error_rows(exchange, request, response, found):
-                self._errors.put(head)
-                self._errors.put(row)
+        if request is not None:
+            write_offsets(self._offsets, head, exchange, request, response)
+            if request.name in READERS and (request.name not in ONLY_FAILED or (response is not None and response.codes.size)):
+                write_group_events(self._groups, head, exchange, events_of(exchange, request, response))
+        if response is not None and response.codes.size:
+            for row in error_rows(exchange, request, response):
+                head.put(self._errors)
+                self._errors.put_part(3, row)
                 self._errors.end()
         fields = records_fields(request, response, exchange.topic_names)
-        counts = NO_RECORDS if fields is None else self._add_records(totals, number, exchange, fields)
-        self._exchanges.put(head)
-        self._exchanges.put(exchange_row(exchange, undecoded))
-        self._exchanges.put(contents.columns)
-        self._exchanges.put(counts)
+        head.put(self._exchanges)
+        put_exchange(self._exchanges, exchange, request, response, undecoded)
+        if fields is not None:
+            self._add_records(totals, exchange, fields)
         if self._bodies:
-            self._exchanges.put(_json(exchange, bodies))
-        self._exchanges.end()
-        return 0
+            self._exchanges.put_part(BODIES_AT, _json(exchange, bodies))
+        return self._exchanges.end()
 
-    cdef tuple _add_records(self, ConnectionTotals totals, int64_t number, Exchange exchange, list fields):
-        """Add rows of record_batches, records and topic_activity; return the numbers of batches, records and bytes."""
-        cdef str connection_id = totals.connection_id
-        cdef str broker = totals.broker()
+    cdef int _add_records(self, ConnectionTotals totals, Exchange exchange, list fields) except -1:
+        """Add rows of record_batches, records and topic_activity; set the numbers of batches, records and bytes in exchanges."""
+        cdef Head head = self._head
         cdef int64_t batches = 0
         cdef int64_t size = 0
         cdef int64_t count
@@ -474,23 +434,23 @@ cdef class Tables:
                 found = field.batches()
                 problems = None
                 if self._records and found:
-                    columns, problems = record_columns(connection_id, broker, number, field, found, self.viewers)
+                    columns, problems = record_columns(
+                        head.connection_id, head.broker, head.exchange, field, found, self.viewers
+                    )
                     self._write(RECORDS, columns)
-                rows, count, counted = batch_rows(field, found, problems), len(found), 0
-                for row in rows:
-                    counted += max(0, row[COUNT] or 0)
+                count, counted = len(found), write_batches(self._batches, head, at, field, found, problems)
             else:
                 rows, count, counted = logged_batches(field, field.data.opened)
+                for row in rows:
+                    head.put(self._batches)
+                    self._batches.put(3, at)
+                    self._batches.put_part(4, row)
+                    self._batches.end()
             batches += count
             size += len(field.data)
             records += counted
-            for row in rows:
-                self._batches.put((connection_id, broker, number, at))
-                self._batches.put(row)
-                self._batches.end()
-            if field.data:
-                self._count_activity(totals, number, exchange, at, field, count, min(counted, LARGEST))
-        return batches, min(records, LARGEST), size
+            self._count_activity(totals, head.exchange, exchange, at, field, count, min(counted, LARGEST))
+        return put_counts(self._exchanges, batches, min(records, LARGEST), size)
 
     cdef int _count_activity(
         self, ConnectionTotals totals, int64_t number, Exchange exchange, at, RecordsField field, int64_t batches,

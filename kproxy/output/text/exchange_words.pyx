@@ -9,9 +9,9 @@ from cpython.mem cimport PyMem_Free
 from libc.stdint cimport INT64_MIN, int64_t
 from libc.string cimport memset
 
-from kproxy.output.exchange_line cimport has_errors, put_bytes, put_digits, read_bodies, release
+from kproxy.output.exchange_line cimport has_errors, put_bytes, put_digits, read_bodies
 from kproxy.protocol.json_sink cimport put_int, put_word
-from kproxy.protocol.wire cimport Buffer, put8
+from kproxy.protocol.wire cimport Buffer, empty, put8
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.output.bodies import Bodies, count_errors, notes
@@ -96,7 +96,7 @@ cdef class PlainLines:
             put8(line, b"\n")
             return PyBytes_FromStringAndSize(<char *>line.data, line.size)
         finally:
-            release(line)
+            empty(line)
 
     cdef bytes second_of(self, int64_t *at):
         """Return a time of day without the fraction of its second, which remains in *at*."""
@@ -153,7 +153,7 @@ cdef bytes _comment(bytes clock, int64_t fraction, bytes route, latency, bytes w
         put_bytes(line, end)
         return PyBytes_FromStringAndSize(<char *>line.data, line.size)
     finally:
-        release(line)
+        empty(line)
 
 
 def time_of(event: Event) -> int:

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from kproxy.output.tables.contracts import GROUP_EVENTS
-from kproxy.output.tables.group_events import group_events
-from kproxy.output.tables.rows import Body
-from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
-from tests.support.tables import MANIFEST, broker_log, query, tables_of
+from tests.support import tables
+from tests.support.tables import MANIFEST, broker_log, exchange_of, query, tables_of
 
 CLASSIC = "03-classic-rebalance-range.pcap"
 ASSIGNED = re.compile(r"t\+\d+ms (\S+) gen (\d+) assigned \[(.*)\]")
@@ -93,12 +90,7 @@ def test_kip_848_members_own_what_they_were_given() -> None:
 
 def rows_of(name: str, version: int, request: dict[str, Any], response: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of an exchange whose bodies have these fields, as dicts."""
-    asked, answered = (
-        Body(message(side), version, struct_types(side)[side](**fields))
-        for side, fields in ((f"{name}Request", request), (f"{name}Response", response))
-    )
-    columns = [column.name for column in GROUP_EVENTS.columns[3:]]
-    return [dict.fromkeys(columns) | event for event in group_events(asked, answered, {})]
+    return tables.rows_of(exchange_of(name, version, request, response), "group_events")
 
 
 def test_a_heartbeat_without_news_has_no_row() -> None:

@@ -8,30 +8,18 @@ import pytest
 
 from kproxy.output.bodies import find_errors
 from kproxy.output.exchange_line import read_bodies
-from kproxy.output.tables import layouts, rows
-from kproxy.output.tables.contracts import EXCHANGES, RECORD_BATCHES
+from kproxy.output.tables import body, layouts
+from kproxy.output.tables.body import read_body
+from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.tables.layouts import TOP_FIELDS, Form, Kind, searched_fields
-from kproxy.output.tables.rows import (
-    EARLIEST_US,
-    LATEST_US,
-    Found,
-    Plan,
-    RecordsField,
-    batch_rows,
-    body_columns,
-    exchange_row,
-    gather,
-    gather_bodies,
-    instant,
-    read_body,
-    record_instant,
-    topic_of,
-)
+from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, instant, record_instant
 from kproxy.protocol import message
 from kproxy.protocol.facts import facts
-from kproxy.session import Connection, Exchange, Frame
+from kproxy.protocol.structs import struct_types
+from kproxy.session import Exchange, Frame
+from tests.support import tables
 from tests.support.corpus import START, golden_exchanges, golden_lines
-from tests.support.tables import query, tables_of
+from tests.support.tables import exchange_of, query, tables_of
 
 
 def test_the_years_are_pythons() -> None:
@@ -63,51 +51,65 @@ ID, NO_ID = "pmO91lHxS7OjVeK-fFGfFA", "AAAAAAAAAAAAAAAAAAAAAA"  # the latter is 
 @pytest.mark.parametrize(
     ("name", "topic_id", "known", "found"),
     [
-        ("orders", None, {}, ("orders", None)),
         ("orders", NO_ID, {}, ("orders", None)),
         ("", ID, {ID: "orders"}, ("orders", ID)),
-        (None, ID, {}, (None, ID)),
+        ("", ID, {}, (None, ID)),
         ("", NO_ID, {}, (None, None)),
-        ("a\udcff", None, {}, ("a\ufffd", None)),
+        ("a\udcff", NO_ID, {}, ("a\ufffd", None)),
     ],
 )
-def test_topics(
-    name: str | None, topic_id: str | None, known: dict[str, str], found: tuple[str | None, str | None]
-) -> None:
-    assert topic_of(name, topic_id, known) == found
+def test_topics(name: str, topic_id: str, known: dict[str, str], found: tuple[str | None, str | None]) -> None:
+    types = struct_types("ListOffsetsRequest" if name else "OffsetCommitRequest")
+    api, topic, partition = (
+        ("ListOffsets", types["ListOffsetsTopic"], types["ListOffsetsPartition"])
+        if name
+        else ("OffsetCommit", types["OffsetCommitRequestTopic"], types["OffsetCommitRequestPartition"])
+    )
+    said: dict[str, Any] = {"name": name} if name else {"topic_id": topic_id}
+    request = {"topics": [topic(partitions=[partition()], **said)]}
+    exchange = exchange_of(api, 8 if name else 10, request, None)
+    exchange.topic_names = known
+    (row,) = tables.rows_of(exchange, "offsets")
+    assert (row["topic"], row["topic_id"]) == found
 
 
-def found_in(name: str, version: int, json: str) -> Found:
-    found = Found()
-    gather(Plan(searched_fields(name, version)), message(name).from_json(version, json), found)
-    return found
+def row_of_json(name: str, version: int, json: str) -> dict[str, Any]:
+    """The row of exchanges of a request or response with this body."""
+    exchange = exchange_of(name.removesuffix("Request").removesuffix("Response"), version, {}, None)
+    data = message(name).encode(version, message(name).from_json(version, json))
+    frame = Frame(data, 0, 0, message=message(name), body_version=version)
+    exchange.request, exchange.response = (frame, None) if name.endswith("Request") else (None, frame)
+    (row,) = tables.rows_of(exchange, "exchanges")
+    return row
 
 
 def test_offset_fetch_of_many_groups() -> None:
     text = """{"groups": [{"groupId": "a", "memberId": null, "memberEpoch": -1, "topics":
         [{"name": "t", "partitionIndexes": [0, 1]}, {"name": "u", "partitionIndexes": [5]}]},
         {"groupId": "b", "memberId": null, "memberEpoch": -1, "topics": null}], "requireStable": false}"""
-    found = found_in("OffsetFetchRequest", 9, text)
-    assert list(found.groups) == ["a", "b"]
-    assert list(found.topics) == ["t", "u"]
-    assert found.partitions == 3
+    row = row_of_json("OffsetFetchRequest", 9, text)
+    assert (row["groups"], row["group_id"], row["topics"], row["partitions"]) == (["a", "b"], "a", ["t", "u"], 3)
 
 
 def test_error_codes_at_every_depth() -> None:
     text = """{"throttleTimeMs": 0, "errorCode": 41, "resultsByTransaction": [{"transactionalId": "tx", "topicResults":
         [{"name": "t", "resultsByPartition": [{"partitionIndex": 0, "partitionErrorCode": 3},
         {"partitionIndex": 1, "partitionErrorCode": 0}, {"partitionIndex": 2, "partitionErrorCode": 3}]}]}]}"""
-    found = found_in("AddPartitionsToTxnResponse", 4, text)
-    assert list(found.error_codes) == [41, 3]
-    assert list(found.transactional_ids) == ["tx"]
+    row = row_of_json("AddPartitionsToTxnResponse", 4, text)
+    assert (row["error_codes"], row["error_name"], row["topics"]) == ([41, 3], "NOT_CONTROLLER", ["t"])
 
 
 def test_topic_ids_but_not_the_id_of_none() -> None:
     text = """{"topics": [{"topicId": "AAAAAAAAAAAAAAAAAAAAAA", "name": "t"},
         {"topicId": "pmO91lHxS7OjVeK-fFGfFA", "name": null}],
         "allowAutoTopicCreation": true, "includeTopicAuthorizedOperations": false}"""
-    found = found_in("MetadataRequest", 12, text)
-    assert (list(found.topics), list(found.topic_ids)) == (["t"], ["pmO91lHxS7OjVeK-fFGfFA"])
+    assert row_of_json("MetadataRequest", 12, text)["topics"] == ["t", "pmO91lHxS7OjVeK-fFGfFA"]
+
+
+def test_names_are_listed_once_however_many_there_are() -> None:
+    names = [f"t{number % 700}" for number in range(1_400)]
+    request = {"topics": [struct_types("MetadataRequest")["MetadataRequestTopic"](name=name) for name in names]}
+    assert tables.rows_of(exchange_of("Metadata", 8, request, None), "exchanges")[0]["topics"] == names[:700]
 
 
 def test_every_body_of_kafkas_is_read() -> None:
@@ -115,35 +117,30 @@ def test_every_body_of_kafkas_is_read() -> None:
     assert read_body(Frame(b"abc", 0, 0)) == (None, "nothing is known about its layout")
     for request, response, exchange in golden_exchanges():
         for line, frame in ((request, exchange.request), (response, exchange.response)):
-            body, why = read_body(frame)
+            found, why = read_body(frame)
             assert why is None
-            assert body is not None
-            assert (body.message.name.lower(), body.version) == (line["message"].lower(), line["version"])
+            assert found is not None
+            assert (found.message.name.lower(), found.version) == (line["message"].lower(), line["version"])
 
 
 def test_a_large_body_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LARGEST", 8)
+    monkeypatch.setattr(body, "LARGEST", 8)
     found = [read_body(exchange.response) for _, _, exchange in golden_exchanges()]
     assert any(why is not None and "is not taken apart" in why for _, why in found)
-    assert {body.message.name for body, _ in found if body is not None and body.message.name == "FetchResponse"}
+    assert {one.message.name for one, _ in found if one is not None and one.message.name == "FetchResponse"}
 
 
 NAMES = [column.name for column in EXCHANGES.columns]
 
 
 def row_of(exchange: Exchange) -> dict[str, Any]:
-    request, response = read_body(exchange.request)[0], read_body(exchange.response)[0]
-    found = gather_bodies(exchange, request, response)
-    row = exchange_row(exchange, None) + body_columns(request, response, found, exchange.topic_names)
-    return dict(zip(NAMES[3:], row, strict=False))
+    (row,) = tables.rows_of(exchange, "exchanges")
+    return row
 
 
 def test_columns_stand_in_the_order_of_the_contract() -> None:
     start = NAMES.index("member_id")
     assert NAMES[start : start + len(TOP_FIELDS)] == [column for column, _, _ in TOP_FIELDS]
-    exchange = Exchange(Connection(1, "a:1", "b:2"), 0)
-    row = exchange_row(exchange, None) + body_columns(None, None, gather_bodies(exchange, None, None), {})
-    assert len(row) + 3 == NAMES.index("record_batches")
 
 
 def test_error_codes_are_those_in_the_json() -> None:
@@ -177,7 +174,7 @@ def test_fields_at_the_top_are_those_in_kafkas_json() -> None:
 def test_times_sizes_and_names() -> None:
     request, response, exchange = next(golden_exchanges())
     row = row_of(exchange)
-    assert row["request_at"] == START // 1000
+    assert row["request_at"] == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=START // 1000)
     assert row["latency_ms"] == 3.1
     assert [row[phase] for phase in ("request_in_proxy_ms", "broker_ms", "response_in_proxy_ms")] == [None] * 3
     assert exchange.request is not None and exchange.response is not None
@@ -211,24 +208,26 @@ def test_topics_under_any_name() -> None:
         if exchange.api_key == 3:
             continue
         bodies = read_bodies(exchange)
-        for body in (bodies.request, bodies.response):
-            named = topics_in(msgspec.json.decode(body or b"null"))
+        for json in (bodies.request, bodies.response):
+            named = topics_in(msgspec.json.decode(json or b"null"))
             known = {exchange.topic_names.get(name, name) for name in named}
             assert known <= set(row_of(exchange)["topics"]), (exchange.api_key, exchange.api_version)
 
 
-BATCH_COLUMNS = [column.name for column in RECORD_BATCHES.columns][4:]
-
-
-def rows_of(data: bytes, appended: int | None = None) -> list[dict[str, object]]:
-    field = RecordsField("produce", "orders", None, 3, 0, appended, data)
-    return [dict(zip(BATCH_COLUMNS, row, strict=True)) for row in batch_rows(field, field.batches(), {})]
+def rows_of(data: bytes, appended: int = -1) -> list[dict[str, Any]]:
+    """The rows of record_batches of a Produce request with these records."""
+    types, answers = struct_types("ProduceRequest"), struct_types("ProduceResponse")
+    sent = [types["PartitionProduceData"](index=3, records=data)]
+    answered = [answers["PartitionProduceResponse"](index=3, base_offset=appended)]
+    request = {"topic_data": [types["TopicProduceData"](name="orders", partition_data=sent)]}
+    response = {"responses": [answers["TopicProduceResponse"](name="orders", partition_responses=answered)]}
+    return tables.rows_of(exchange_of("Produce", 8, request, response), "record_batches")
 
 
 def test_offsets_that_the_broker_gave_are_the_ones_that_consumers_read() -> None:
-    tables = tables_of("01-java-produce-consume-group.pcap")
+    folder = tables_of("01-java-produce-consume-group.pcap")
     produced, fetched = (
-        query(tables, f"select partition, {offset}, count from record_batches where direction = '{side}' order by all")
+        query(folder, f"select partition, {offset}, count from record_batches where direction = '{side}' order by all")
         for offset, side in (("appended_offset", "produce"), ("base_offset", "fetch"))
     )
     assert produced == fetched
@@ -313,5 +312,6 @@ def test_every_message_at_every_version_has_its_fields() -> None:
         for name, in_response in ((f"{api.name}Request", False), (f"{api.name}Response", True)):
             for layout in facts().layouts(name):
                 for version in layout.versions:
-                    assert searched_fields(name, version).cls.__name__ == name
                     layouts.top_fields(name, version, in_response=in_response)
+                    for program in message(name).programs(version):
+                        body.Plan(program)
