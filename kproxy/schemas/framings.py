@@ -33,7 +33,7 @@ GUID_SIZE = 17
 SINGLE_OBJECT = b"\xc3\x01"
 ZLIB = 5
 OF_EVENT = re.compile(rb"/(?:ids|(globalIds)|contentIds)/(\d{1,18})/?$")  # at the end of a URL
-OF_EVENTS = (b'"specversion"', b'"data_base64"')  # in structured mode, with data that is not JSON
+VERSION, DATA = b'"specversion"', b'"data_base64"'  # of an event in structured mode, with data that is not JSON
 MARKS = b"\0\3" + SINGLE_OBJECT[:1]  # first bytes of framed data, where no header names the schema
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -92,7 +92,7 @@ def find_framing(data: bytes, part: str = "value", headers: Headers = ()) -> Fra
     if headers and part in ("key", "value") and (framed := _by_headers(data, part, headers)) is not None:
         return framed
     if not data or data[0] not in MARKS:  # nearly always
-        return _in_event(data) if data[:1] == b"{" and all(name in data for name in OF_EVENTS) else None
+        return _in_event(data) if data[:1] == b"{" and VERSION in data and DATA in data else None
     return _by_mark(data)
 
 

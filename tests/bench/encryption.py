@@ -23,8 +23,8 @@ One encrypted field of 16 bytes in values of 1 KB (option fields), a run of its 
 fields were found by compiled code and spliced in, JSON took 27 us a record and Avro 8:
 
                  JSON  Avro  Protobuf
-    produce       186   215        89
-    fetch         151   159        79
+    produce       195   206        85
+    fetch         159   162        75
 
 With --kroxylicious, real clients (librdkafka) write and read through real proxies (also --java, --mb and --warm): CPU of all
 processes of a proxy, for the same records, round by round, both with a key of one OpenBao. Kroxylicious is 0.12.0, the newest
