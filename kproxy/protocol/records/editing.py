@@ -206,7 +206,10 @@ class TooLarge(ValueError):
 
 
 def with_header_of(raw: bytes, records: bytes, count: int | None = None) -> bytes:
-    """Return a batch of magic 2 with the header of *raw* and these (already compressed) records; *count*: if it is another."""
+    """Return a batch of magic 2 with the header that *raw* begins with, and these (already compressed) records.
+
+    *count*: of records, if it is another.
+    """
     size = (HEADER.size - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
     head = raw[COVERED_AT : HEADER.size]
     if count is not None:
@@ -260,7 +263,8 @@ def change_fields(
         return None
     if changed is None:
         return batch.raw
-    return with_header_of(batch.raw, compress(Codec(batch.codec), changed, zstd_level=zstd_level))
+    header = batch.data[batch.position : batch.position + HEADER.size]
+    return with_header_of(header, compress(Codec(batch.codec), changed, zstd_level=zstd_level))
 
 
 def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:

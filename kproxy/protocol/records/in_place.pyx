@@ -17,7 +17,7 @@ from kproxy.protocol.records.batches cimport OpenBatch
 from kproxy.protocol.records.shape cimport (
     HeaderShape, next_record, read_header, read_varint, read_varlong, RecordShape, Walker,
 )  # fmt: skip
-from kproxy.protocol.wire cimport Buffer, Cursor, put, put_uvarint
+from kproxy.protocol.wire cimport Buffer, Cursor, put, put_uvarint, reserve
 
 from kproxy.errors import Malformed
 
@@ -249,6 +249,7 @@ cdef class HeaderEditor:
 
 cdef struct Edits:
     Buffer out  # the records so far
+    size_t expected  # bytes that they will take: growing step by step, they would be copied once more
     Buffer key  # the changed key of the current record
     Buffer value
     Buffer headers  # all of them, and their count
@@ -275,6 +276,7 @@ def replace_fields(
     cdef int status
     memset(&edits, 0, sizeof(Edits))
     edits.copied = w.c.at
+    edits.expected = (end - w.c.at) + (end - w.c.at) // 4
     if opened.batch.magic != 2:
         raise Malformed("only records of magic 2 are edited in place", position=opened.batch.position)
     if opened.error is not None or opened.skipped is not None or (count == 0 and w.c.at != end):
@@ -370,6 +372,8 @@ cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_val
     if size > LONGEST_FIELD:  # then neither of the two is too large, either
         with gil:
             raise Malformed("a record would be larger than 2 GiB")
+    if out.capacity == 0:
+        reserve(out, edits.expected + size)
     put(out, edits.copied, edits.record - edits.copied)
     put_uvarint(out, <uint32_t>size << 1)  # zigzag
     put(out, edits.body, edits.kept_until - edits.body)
