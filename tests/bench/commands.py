@@ -7,9 +7,9 @@
     python -m tests.bench.commands --megabytes 200 --until 'First answer, from' 'kproxy report' 'tshark -r'
 
 Small exchanges (tiny, 38 MB) take as JSON lines a 28th of the CPU of `tshark -T json`; as text, 0.26 of `tshark -T fields`. Half
-of text's CPU is reading: packets, flows, sessions, without any output. Parquet takes 0.9 of JSON lines' CPU for large batches
-(loopback, 200 MB) and 1.1 of it for small exchanges, where equal bodies come again and again: the rest is pyarrow's import and
-its writer, 0.15 s. What bodies say in rows is kept for equal ones, which brought 1.5 to 1.1.
+of text's CPU is reading: packets, flows, sessions, without any output. Parquet takes 1.02 of JSON lines' CPU for small exchanges
+(tiny, 38 MB) and 1.04 for those among larger ones (mixed, 200 MB), although rows take less than lines: pyarrow's import and its
+writer take 0.07 s of every run, which is most of the difference in small captures.
 
 A command gets the capture's path at its end; ``{}`` in it is that path, too. `kproxy` is this tree's. CPU is that of all its
 processes, start-up included. With --until there are also the seconds until TEXT stands on a terminal. traffic.py has the shapes.
