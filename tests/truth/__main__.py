@@ -8,7 +8,19 @@ from pathlib import Path
 import click
 
 from kproxy.analyses.library import load
-from tests.truth import everyday, harm, healthy, incidents, misuse, notices, operations, production, rare, threes, unusual
+from tests.truth import (
+    everyday,
+    harm,
+    healthy,
+    incidents,
+    misuse,
+    notices,
+    operations,
+    production,
+    rare,
+    threes,
+    unusual,
+)
 from tests.truth.lab import WORKLOADS
 from tests.truth.lab import make as make_one
 from tests.truth.manifest import read_manifests

@@ -105,37 +105,6 @@ def heartbeats_too_rare(lab: Lab, library: str = "librdkafka") -> None:
 
 
 @workload(
-    "A broker keeps fewer fetch sessions than it has consumers.",
-    max_incremental_fetch_session_cache_slots="2",
-    min_incremental_fetch_session_eviction_ms="500",
-    variants={"3-9": {"release": LAST_OF_THREE}},
-)
-def too_few_fetch_sessions(lab: Lab) -> None:
-    lab.topic("orders", 6)
-    lab.produce("shop", "orders", rate=20, acks="all")
-    for number in range(4):
-        lab.consume(f"billing-{number}", "orders", group=f"billing-{number}", library="java")
-    lab.consume("audit", "orders", group="audit")  # librdkafka asks for no session
-    lab.wait(22)
-    lab.expect("fetch_sessions_evicted")
-    lab.never("fetch_sessions_evicted", client_id="audit")
-
-
-@workload("Consumers of long ago make their broker convert each batch down.", release=LAST_OF_THREE)
-def converted_down(lab: Lab) -> None:
-    lab.topic("orders", 1)
-    lab.produce("shop", "orders", rate=30, acks="all")
-    old = {"api_version_request": "false", "broker_version_fallback": "0.10.1.0"}
-    lab.consume("old", "orders", group="old", **old)
-    lab.consume("new", "orders", group="new")
-    lab.wait(16)
-    lab.expect("down_conversion", client_id="old", topic="orders")
-    lab.never("down_conversion", client_id="new")
-    lab.allow("deprecated_versions", client_id="old")
-    lab.allow("readiness", client_id="old")
-
-
-@workload(
     "A consumer's fetch waits longer than the client waits for answers.", variants={"2-8": {"release": ZOOKEEPER}}
 )
 def gives_up_its_fetches(lab: Lab) -> None:
@@ -421,28 +390,6 @@ def login_ends(lab: Lab) -> None:
 
 
 @workload(
-    "A producer without retries is at work while leaders move: what it sent meanwhile is given up.",
-    nodes=3,
-    variants={"2-8": {"release": ZOOKEEPER}},
-)
-def without_retries(lab: Lab) -> None:
-    lab.topic("orders", 3)
-    lab.produce("shop", "orders", rate=60, retries=0, enable_idempotence="false", acks="all", linger_ms=0)
-    lab.produce("safe", "orders", rate=60, acks="all", linger_ms=0)
-    lab.wait(9)
-    moved = lab.stop_broker(2)
-    lab.start_broker(2)
-    lab.wait(4)
-    lab.stop_broker(1)
-    lab.start_broker(1)
-    lab.wait(8)
-    lab.expect("records_given_up", at=moved + 8, within=20, client_id="shop", topic="orders")
-    lab.never("records_given_up", client_id="safe")
-    for analysis in ("tiny_batches", "stale_leader", "broker_away", "unanswered_requests", "sequence_errors"):
-        lab.allow(analysis)
-
-
-@workload(
     "A follower stands still: partitions have fewer replicas in sync than they should.",
     nodes=3,
     replica_lag_time_max_ms="3000",
@@ -491,40 +438,6 @@ def leads_all(lab: Lab) -> None:
     lab.expect("leader_imbalance", at=back, within=20)
     for analysis in ("broker_away", "stale_leader", "unanswered_requests", "coordinator_errors", "tiny_batches"):
         lab.allow(analysis)
-
-
-_DIES_BETWEEN = """
-reader = Consumer({**where, "group.id": "transfer", "auto.offset.reset": "earliest", "enable.auto.commit": False})
-writer = Producer({**where, "transactional.id": "transfer", "transaction.timeout.ms": 20000})
-writer.init_transactions(30)
-reader.subscribe(["orders"])
-while True:
-    message = reader.poll(0.2)
-    if message is not None and not message.error():
-        break
-writer.begin_transaction()
-writer.produce("paid", message.value())
-place = TopicPartition("orders", message.partition(), message.offset() + 1)
-writer.send_offsets_to_transaction([place], reader.consumer_group_metadata(), 20)
-say("dies")
-os.kill(os.getpid(), 9)
-"""
-
-
-@workload("A program dies between the offsets of its transaction and its end; its group waits for them.")
-def offsets_are_pending(lab: Lab) -> None:
-    lab.topic("orders", 1)
-    lab.topic("paid", 1)
-    lab.produce("shop", "orders", rate=5, acks="all")
-    _program(lab, "transfer-1", "transfer", _DIES_BETWEEN)
-    lab.wait(9)
-    began = lab.consume("transfer-2", "orders", group="transfer", library="java").started
-    lab.consume("calm", "orders", group="calm", library="java")
-    lab.wait(26)
-    lab.expect("coordinator_errors", at=began + 12, within=16, client_id="transfer-2", resource="transfer")
-    lab.allow("open_transaction")
-    lab.allow("rebalances")
-    lab.never("coordinator_errors", client_id="calm")
 
 
 @workload(

@@ -130,6 +130,7 @@ def slow_record_of_minutes(lab: Lab, library: str = "librdkafka") -> None:
     lab.never("rebalances", cause="poll timeout", client_id="billing-1")
     lab.allow("refused_commits", client_id="billing-2")
     lab.allow("rebalances", group_id="billing")
+    lab.allow("stopped_reading", client_id="billing-2")
     lab.allow("falling_behind", client_id="billing-2")
 
 

@@ -9,8 +9,20 @@ Each scene is a function that adds rows and is told whether to show what the fin
 ``rows`` is how many rows the finding then has, the rest are values of the first row, worked out from the scene by hand.
 """
 
-from tests.support.scenes import clients, consumers, errors, groups, producers, schemas, security
+from tests.support.scenes import clients, consumers, errors, groups, misuse, producers, schemas, security
 from tests.support.scenes.rows import Rows
 from tests.support.scenes.scene import SCENES, Scene
 
-__all__ = ["SCENES", "Rows", "Scene", "clients", "consumers", "errors", "groups", "producers", "schemas", "security"]
+__all__ = [
+    "SCENES",
+    "Rows",
+    "Scene",
+    "clients",
+    "consumers",
+    "errors",
+    "groups",
+    "misuse",
+    "producers",
+    "schemas",
+    "security",
+]

@@ -1,0 +1,61 @@
+/*
+id: duplicate_records
+title: Batches that were sent again without idempotence
+severity: notice
+meaning: >
+  The client waited too long for an answer, or was told that the outcome is not known, and sent the same batch again. Without idempotence
+  (enable.idempotence) the broker does not see that it has the batch already: its records are in the topic twice, and after those that
+  were sent meanwhile.
+basis:
+  rests_on: batches without an answer, and later ones that begin and end with the same time stamps; and what was read
+  certainty: inferred
+  wrong_if: the first one never reached the broker, or the program writes records alike on purpose
+columns:
+  severity: "warning: the batches were seen in the topic twice; notice: the first one had no answer, and may not have got there"
+  topic: ""
+  batches: that were sent again
+  records: in these batches
+  twice: records that the broker said it may have, or that were read at two offsets
+  cluster: ""
+action: Set enable.idempotence=true (with acks=all); make handling records twice harmless; find out why the broker was late.
+reference: https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence
+parameters:
+  min_batches: {default: 1, meaning: "Clients that sent fewer batches again are not listed."}
+  min_again_ms: {default: 400, meaning: "Batches that come sooner after the one that they may repeat are taken for others."}
+verdict: "{rows:producer/producers} sent batches again without idempotence. {most records}: {client_id} at {client_address} to {topic}, {batches:batch/batches} with {records:record/records}[{rows where severity=warning:?}; {sum twice:record is/records are} in the topic twice|, which may be in the topic twice]. Set enable.idempotence=true."
+order: 16
+only_if: FROM record_batches WHERE direction = 'produce' AND coalesce(producer_id, -1) < 0
+frame:
+  group_by: [client_id, client_address, cluster, topic]
+  values:
+    batches: count(*)
+    records: CAST(sum(count) AS BIGINT)
+    twice: CAST(sum(CASE WHEN is_twice THEN count ELSE 0 END) AS BIGINT)
+  derived:
+    severity: CASE WHEN twice > 0 THEN 'warning' ELSE 'notice' END
+  having: batches >= $min_batches
+  order_by: twice DESC, records DESC
+*/
+WITH sent AS (
+    SELECT cluster, client_id, client_address, software, coalesce(topic, topic_id) AS topic, partition, count, size, seen_at, at_us, connection_id,
+        exchange, error_code, appended_offset, epoch_us(coalesce(base_timestamp, max_timestamp)) AS begin_us, epoch_us(max_timestamp) AS end_us
+    FROM client_batches
+    WHERE direction = 'produce' AND coalesce(producer_id, -1) < 0 AND acks <> 0 AND max_timestamp IS NOT NULL
+        AND abs(epoch_us(max_timestamp) - at_us) < 300000000 -- else they are imported, and their times say nothing
+), retried AS ( -- resent records may be in a larger batch, with those after them
+    SELECT DISTINCT f.*
+    FROM sent AS f
+    JOIN sent AS a ON a.cluster = f.cluster AND a.client_id IS NOT DISTINCT FROM f.client_id AND a.client_address = f.client_address
+        AND a.topic = f.topic AND a.partition = f.partition AND a.begin_us <= f.begin_us AND a.end_us >= f.end_us AND a.count >= f.count
+        AND a.at_us BETWEEN f.at_us + $min_again_ms * 1000 AND f.at_us + 300000000
+    WHERE (f.error_code IS NULL OR f.error_code IN (7, 20)) AND a.error_code = 0
+), copies AS (
+    SELECT b.cluster, coalesce(b.topic, b.topic_id) AS topic, b.partition, epoch_us(b.max_timestamp) AS end_us,
+        count(DISTINCT b.base_offset) AS copies
+    FROM client_batches AS b
+    WHERE b.direction = 'fetch' AND epoch_us(b.max_timestamp) IN (SELECT end_us FROM retried)
+    GROUP BY b.cluster, coalesce(b.topic, b.topic_id), b.partition, epoch_us(b.max_timestamp)
+)
+SELECT r.*, coalesce(r.error_code, 0) IN (7, 20) OR coalesce(c.copies, 0) > 1 AS is_twice
+FROM retried AS r
+LEFT JOIN copies AS c ON c.cluster = r.cluster AND c.topic = r.topic AND c.partition = r.partition AND c.end_us = r.end_us

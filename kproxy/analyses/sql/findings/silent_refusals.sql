@@ -1,0 +1,46 @@
+/*
+id: silent_refusals
+title: Producers that want no answer, and whose connections the broker closes
+severity: critical
+meaning: >
+  With acks=0 a broker cannot answer that it refuses records, so it closes the connection; the producer connects anew and goes on. What was
+  refused is lost, and no error shows it: mostly records larger than the topic takes.
+basis:
+  rests_on: connections that the broker closed right after a Produce request with acks=0, again and again
+  certainty: inferred
+  wrong_if: the broker closed them for another reason, such as its limits of connections
+columns:
+  topic: ""
+  broker: ""
+  connections: that ended with such a request
+  records: in the last request of each
+  largest_bytes: of the largest of these batches
+action: Set acks=1 or all for a while, and read the error; compare the size of the batch with max.message.bytes of the topic.
+reference: https://kafka.apache.org/documentation/#producerconfigs_acks
+parameters:
+  min_connections: {default: 3, meaning: "Producers with fewer such connections to a broker are not listed."}
+  most_ms: {default: 1000, meaning: "How long after the request the broker closes the connection, at most."}
+verdict: "{count client_id:producer loses/producers lose} records without an error. {most records}: {broker} closed {connections:connection/connections} of {client_id} at {client_address} right after batches for {topic} with acks=0, {records:record/records} in all, up to {largest_bytes:bytes}. Set acks=1 to see the error."
+order: 10
+only_if: FROM exchanges WHERE api_key = 0 AND acks = 0 HAVING count(*) >= $min_connections
+frame:
+  group_by: [client_id, client_address, cluster, broker, topic]
+  values:
+    connections: count(DISTINCT connection_id)
+    records: CAST(sum(count) AS BIGINT)
+    largest_bytes: max(size)
+  having: connections >= $min_connections
+  order_by: records DESC
+*/
+WITH last_requests AS (
+    SELECT e.connection_id, e.exchange, c.closed_us
+    FROM client_exchanges AS e
+    JOIN client_connections AS c ON c.connection_id = e.connection_id
+    WHERE c.closed_by = 'broker' AND c.closed_us IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY e.connection_id ORDER BY e.exchange DESC) = 1
+)
+SELECT b.client_id, b.client_address, b.cluster, b.broker, b.software, coalesce(b.topic, b.topic_id) AS topic, b.count, b.size, b.seen_at, b.at_us,
+    b.connection_id, b.exchange
+FROM client_batches AS b
+JOIN last_requests AS l ON l.connection_id = b.connection_id AND l.exchange = b.exchange
+WHERE b.direction = 'produce' AND b.acks = 0 AND l.closed_us - b.at_us <= $most_ms * 1000
