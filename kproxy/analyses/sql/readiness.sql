@@ -127,6 +127,7 @@ who AS (
           ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; ' ||
           CASE
             WHEN held_offered IS NULL THEN 'what the broker here offers was not seen'
+            WHEN held_offered >= target_lowest THEN 'the broker here offers up to v' || CAST(held_offered AS VARCHAR)
             ELSE 'the broker here offers no more than v' || CAST(held_offered AS VARCHAR)
           END ||
           ', and what the library can is not known'
