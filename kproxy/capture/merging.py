@@ -110,7 +110,7 @@ class MergedCapture(ClosedOnExit):
     """
 
     def __init__(self, files: Sequence[CaptureFile]) -> None:
-        self.name = str(files[0].path)
+        self.name = str(next((file for file in files if not file.is_empty), files[0]).path)
         self.damages: list[str] = []
         self.flows: Flows | None = None
         self.secrets = [secret for file in files for secret in file.secrets]

@@ -55,7 +55,9 @@ class Files(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        return self.paths[0]
+        """The first file that has packets, if any has: what is not known to begin is read first, for secrets of TLS."""
+        known = (part.path for part in self.parts if not isinstance(part, Path) and not part.is_empty)
+        return next(known, self.paths[0])
 
     @property
     def are_logs(self) -> bool:
