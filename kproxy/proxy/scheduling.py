@@ -18,6 +18,7 @@ The analyzer's event loop runs in a thread of its own:
 
     BACKGROUND -> FAIR    for STARVED_S the analyzer was behind and got less than FAIR_SHARE of a core: more would have helped
     FAIR -> BACKGROUND    it has caught up
+    BACKGROUND -> FAIR    the process is to end: what is left to do is waited for
 
 An analyzer that is behind although it gets its share stays in the background: more would not help it, and traffic would wait.
 
@@ -120,7 +121,13 @@ class PacedLoop:
         self._is_behind = is_behind
         self._watch = watch
         self._loop = asyncio.new_event_loop()
-        self.starved = 0  # times that the pace became FAIR
+        self.starved = 0  # times that the pace became FAIR because the analyzer got too little
+        self._is_ending = False
+
+    def end_soon(self) -> None:
+        """Go on at the pace FAIR, to the end. Called in the loop."""
+        self._is_ending = True
+        self._loop.stop()
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
         """Run *main* to its end. Raises what it raises."""
@@ -134,7 +141,7 @@ class PacedLoop:
 
     def _turn(self, starvation: Starvation) -> None:
         """Run the loop in a thread until the pace changes, or until the end."""
-        pace = starvation.pace
+        pace = Pace.FAIR if self._is_ending else starvation.pace
         thread = Thread(target=self._run_at, args=(pace,), name=pace.value, daemon=True)
         thread.start()
         is_stopping = False
@@ -142,7 +149,7 @@ class PacedLoop:
             thread.join(WATCH_EVERY_S)
             self._watch(thread)
             wanted = starvation.look(time.monotonic(), time.process_time(), behind=self._is_behind())
-            if wanted is not pace and not is_stopping:
+            if wanted is not pace and not is_stopping and not self._is_ending:
                 is_stopping = True
                 self.starved += wanted is Pace.FAIR
                 self._loop.call_soon_threadsafe(self._loop.stop)

@@ -140,6 +140,21 @@ def test_the_loop_goes_on_in_another_thread_when_it_starves_and_comes_back() -> 
     assert seen[0] == seen[-1] == ("background", os.SCHED_IDLE)
 
 
+def test_what_is_left_at_the_end_is_done_at_a_fair_pace() -> None:
+    paced = PacedLoop(lambda: False, lambda _: None)
+    seen: list[int] = []
+
+    async def main() -> None:
+        seen.append(policy())
+        paced.end_soon()
+        await asyncio.sleep(0.01)
+        seen.append(policy())
+
+    paced.run(main())
+    assert seen == [os.SCHED_IDLE, os.SCHED_OTHER]
+    assert paced.starved == 0
+
+
 def test_what_the_coroutine_raises_is_raised() -> None:
     async def main() -> None:
         await asyncio.sleep(0)

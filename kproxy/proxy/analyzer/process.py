@@ -448,7 +448,9 @@ async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer]) -> No
             await channel.send(event)
 
 
-async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], doorbell: Doorbell) -> None:
+async def _receive(
+    analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], doorbell: Doorbell, on_end: Callable[[], None]
+) -> None:
     """Handle the supervisor's messages until it sends Drain or is gone."""
     async for message in channel:
         match message:
@@ -462,6 +464,7 @@ async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], do
                 analyzer.feed_page(path)
             case messages.Drain():
                 break
+    on_end()
     doorbell.stop()
 
 
@@ -478,7 +481,7 @@ def _configure(analyzer: Analyzer, message: messages.Configure) -> messages.Read
     return messages.Ready()
 
 
-async def _run(analyzer: Analyzer, control: int, bell: int) -> None:
+async def _run(analyzer: Analyzer, control: int, bell: int, on_end: Callable[[], None]) -> None:
     def on_malformed(reason: str) -> None:
         analyzer.report("a message of the supervisor cannot be decoded", reason=reason)
 
@@ -489,7 +492,7 @@ async def _run(analyzer: Analyzer, control: int, bell: int) -> None:
     doorbell = Doorbell(bell)
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send(analyzer, channel), name="send")
-        tasks.create_task(_receive(analyzer, channel, doorbell), name="receive")
+        tasks.create_task(_receive(analyzer, channel, doorbell, on_end), name="receive")
         await _read_until_stopped(analyzer, doorbell)
         sending.cancel()
     await analyzer.finish()
@@ -521,4 +524,4 @@ def main(arguments: ChildArguments) -> None:
         reader.attach()
     paced = PacedLoop(analyzer.is_far_behind, analyzer.watch)
     analyzer.starved = lambda: paced.starved
-    paced.run(_run(analyzer, arguments.control, arguments.doorbell))
+    paced.run(_run(analyzer, arguments.control, arguments.doorbell, paced.end_soon))
