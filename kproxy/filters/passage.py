@@ -407,14 +407,21 @@ class Passage:
     def _written(self, message: MessageStruct) -> bytes:
         """Return the frame with *message* in place of its own. Raises EncodeError, Unusable."""
         header = self._frame[SIZE_FIELD : self._body_start]
-        return self._framed(header, _encoded(self._message(), self._request.api_version, message), self._rest)
+        frame = _encoded(self._message(), self._request.api_version, message, header)
+        if self._rest:
+            return self._framed(frame[SIZE_FIELD:], self._rest)
+        self._check_size(len(frame) - SIZE_FIELD)
+        return frame
 
     def _framed(self, *parts: bytes) -> bytes:
-        """Return a frame with these parts, which are copied only once, as they may be large."""
+        """Return a frame with these parts."""
         size = sum(map(len, parts))
+        self._check_size(size)
+        return b"".join((pack(">i", size), *parts))
+
+    def _check_size(self, size: int) -> None:
         if size > self._chain.most_frame_size:
             raise Unusable(f"the frame would be {size} bytes, and {self._chain.most_frame_size} are allowed")
-        return b"".join((pack(">i", size), *parts))
 
     def _reply(
         self, filter_: Filter, message: MessageStruct, version: int | None = None
@@ -445,10 +452,10 @@ class Passage:
         return self._message().peek(self._request.api_version, "acks", self._frame, self._body_start) == 0
 
 
-def _encoded(message: Message, api_version: int, given: MessageStruct) -> bytes:
-    """Encode what a filter returned, which may be anything. Raises EncodeError, Unusable."""
+def _encoded(message: Message, api_version: int, given: MessageStruct, header: bytes | None = None) -> bytes:
+    """Encode what a filter returned, which may be anything; with *header*, as a frame. Raises EncodeError, Unusable."""
     try:
-        return message.encode(api_version, given)
+        return message.encode(api_version, given, header)
     except EncodeError:
         raise
     except Exception as error:

@@ -197,13 +197,13 @@ class Message:
         """
         return self.programs(version)[0].peek(name, data, start)
 
-    def encode(self, version: int, value: MessageStruct) -> bytes:
-        """Encode an object at a version. Raises EncodeError."""
+    def encode(self, version: int, value: MessageStruct, header: bytes | None = None) -> bytes:
+        """Encode an object at a version; with *header*, a frame: its size, the header, the message. Raises EncodeError."""
         if version not in self.versions:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
         programs = self.programs(version)
         program = next((p for p in programs if p.release == getattr(value, "layout", None)), programs[0])
-        return object_codec.encode(program, value)
+        return object_codec.encode(program, value, header)
 
     def from_json(self, version: int, text: str | bytes) -> MessageStruct:
         """Return the object that Kafka's JSON describes. Raises EncodeError with the path of the mistake."""

@@ -322,15 +322,23 @@ cdef int release_list(list values, Class *cls) except -1:
 # Objects to bytes
 
 
-def encode(Program program not None, message: MessageStruct) -> bytes:
-    """Encode *message* at the program's version. Raises EncodeError."""
+def encode(Program program not None, message: MessageStruct, bytes header=None) -> bytes:
+    """Encode *message* at the program's version; with *header*, a frame: its size, the header, the message. Raises EncodeError."""
     cdef Buffer out
+    cdef uint32_t size
     memset(&out, 0, sizeof(Buffer))
     try:
         reserve(&out, 512)
+        if header is not None:
+            put32(&out, 0)
+            put(&out, PyBytes_AS_STRING(header), PyBytes_GET_SIZE(header))
         write_struct(program.root, message, &out)
         if out.size > 0x7FFFFFFF:
             raise Refused(f"takes {out.size} bytes, more than a frame can")
+        if header is not None:
+            size = <uint32_t>(out.size - 4)
+            size = be32(<const uint8_t *>&size)
+            memcpy(out.data, &size, 4)
         return PyBytes_FromStringAndSize(<char *>out.data, out.size)
     except Refused as refused:
         path = ".".join(refused.path).replace(".[", "[")
