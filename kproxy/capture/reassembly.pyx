@@ -93,6 +93,7 @@ cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that
 cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
+cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -160,12 +161,13 @@ cdef class Half:
 
     from_start: its beginning was captured (the SYN, or the SYN-ACK that answers it). size: bytes delivered. missing: bytes in
     gaps. retransmitted: bytes captured again. out_of_order: segments ahead of their turn. differing: retransmitted bytes that
-    differ. keep_alives: keep-alive probes.
+    differ. keep_alives: keep-alive probes. went_on: a packet without SYN or RST was captured.
     """
 
     cdef Budget budget
     cdef HalfState state
     cdef bint sends  # a packet of this side was captured
+    cdef readonly bint went_on
     cdef bint syn
     cdef bint fin
     cdef bint disorder  # JOINED: segments came out of order
@@ -415,14 +417,19 @@ cdef class Flow:
     """One TCP connection of a capture.
 
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
-    guess (kproxy.capture.roles), which a consumer can correct with ``swap``. attached: free for the consumer, which sets it to
-    None when the flow is closed (the flow stays in the table for a while, for late packets). wanted: set it to False to get
-    Uncopied instead of the flow's Data. opened: Opened was delivered.
+    guess (kproxy.capture.roles), which a consumer can correct with ``swap``. syns: the client's SYNs, its retries included;
+    syn_at, last_syn_at, syn_ack_at: when the first and the last of them and the first SYN-ACK were captured, in ns; 0: not
+    captured. attached: free for the consumer, which sets it to None when the flow is closed (the flow stays in the table for a
+    while, for late packets). wanted: set it to False to get Uncopied instead of the flow's Data. opened: Opened was delivered.
     """
 
     cdef readonly uint64_t number
     cdef readonly bint client_known
     cdef readonly bint opened
+    cdef readonly int64_t syns
+    cdef readonly int64_t syn_at
+    cdef readonly int64_t syn_ack_at
+    cdef readonly int64_t last_syn_at
     cdef FlowState state
     cdef readonly uint64_t packets
     cdef public object attached  # type: Any
@@ -471,6 +478,11 @@ cdef class Flow:
     def closed_by(self) -> tuple[int, bool] | None:
         """(side, whether by RST) for the side that sent the first FIN or RST; None if neither was captured so far."""
         return (self.first_to_end, bool(self.ended_by_reset)) if self.ends else None
+
+    @property
+    def closed_at(self) -> int | None:
+        """When that was captured, in ns."""
+        return self.first_end_ns if self.ends else None
 
     @property
     def state_name(self) -> str:
@@ -556,6 +568,7 @@ cdef class Flow:
             return 0
         if segment.flags & (SYN | FIN | RST):
             self._note_flags(half, other, segment, time_ns, out)
+        half.went_on |= not segment.flags & (SYN | RST)
         position = half.position_of(segment.sequence + (1 if segment.flags & SYN else 0))
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
             other.acknowledged = max(other.acknowledged, other.position_of(segment.acknowledgment))
@@ -593,6 +606,7 @@ cdef class Flow:
         if segment.flags & SYN:
             half.syn = True
             half.isn = segment.sequence
+            self._note_syn(segment.flags & ACK, time_ns)
             if half.state < STARTED:
                 half.start_at(half.position_of(segment.sequence + 1))
                 half.from_start = True
@@ -606,6 +620,15 @@ cdef class Flow:
             return 0
         position = half.position_of(segment.sequence)
         return self._note_end(half, segment, position, time_ns)
+
+    cdef void _note_syn(self, bint answers, int64_t time_ns) noexcept:
+        if answers:
+            self.syn_ack_at = min(self.syn_ack_at or time_ns, time_ns)
+            return
+        self.syn_at = min(self.syn_at or time_ns, time_ns)
+        if self.syns == 0 or time_ns - self.last_syn_at >= SYN_AGAIN_NS:
+            self.syns += 1
+            self.last_syn_at = time_ns
 
     cdef int _note_end(self, Half half, Segment* segment, int64_t position, int64_t time_ns) except -1:
         if segment.flags & RST:

@@ -37,6 +37,7 @@ from kproxy.session import (
     Note,
     NotKafka,
     SaslToken,
+    TcpFacts,
     Tls,
 )
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
@@ -115,6 +116,16 @@ class _Line(Struct, rename="camel"):
     kind: str = "unknown"
     what: str = ""
     tls: dict[str, Any] | None = None
+    tcp: "_Tcp | None" = None
+
+
+class _Tcp(Struct, rename="camel"):
+    syn_at: str | None = None
+    last_syn_at: str | None = None
+    syns: Long = 0
+    syn_ack_at: str | None = None
+    closed_by: Literal["client", "broker"] | None = None
+    closed_at: str | None = None
 
 
 class _Embedded(Struct):
@@ -355,6 +366,8 @@ def _event(line: _Line, connection: Connection) -> Event:
     at, direction = parse_instant(line.at), Direction.of(line.direction)
     if line.tls is not None:
         connection.tls = tls_facts(line.tls)
+    if line.tcp is not None:
+        connection.tcp = _tcp_facts(line.tcp)
     match line.event:
         case "saslToken":
             connection.sasl_mechanism = line.mechanism
@@ -369,6 +382,14 @@ def _event(line: _Line, connection: Connection) -> Event:
         case "notKafka":
             return NotKafka(connection, at, line.kind, direction, line.what)
     return Tls(connection, at)
+
+
+def _tcp_facts(tcp: _Tcp) -> TcpFacts:
+    syn_at, last_syn_at, syn_ack_at, closed_at = (
+        None if text is None else parse_instant(text)
+        for text in (tcp.syn_at, tcp.last_syn_at, tcp.syn_ack_at, tcp.closed_at)
+    )
+    return TcpFacts(syn_at, last_syn_at, tcp.syns, syn_ack_at, tcp.closed_by, closed_at)
 
 
 def _frame(size: int | None, at: str | None) -> LoggedFrame | None:

@@ -54,7 +54,8 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
                     "gap": bytes are missing: direction, size (null if not known), skipped, cut
                     "badFrame": a frame no peer would accept: direction, reason
                     "note": something else that a peer did, as a second answer to one request: direction, what
-                    "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
+                    "notKafka": the connection does not speak Kafka in the clear: direction, kind, what,
+                    tls, tcp
                     "tls": the connection was TLS and could be decrypted; written when it ends: tls
     direction       str: "request" (client to broker) or "response"
     size            int: bytes, or null
@@ -63,9 +64,12 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     skipped         int: bytes skipped until a frame was found again, or of an incomplete size field
     cut             str: why bytes are missing, in words, unless the capture simply lacks them
     reason          str: in words
-    kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown
+    kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown; without a byte: no answer,
+                    refused, dropped
     what            str: in words; of notKafka which side it is and what to change
     tls             object: what is known of the connection's TLS (fields: kproxy.output.tls); null in the clear
+    tcp             object: what TCP itself said, in captures: synAt and lastSynAt of the client's SYNs, syns (how many),
+                    synAckAt, closedBy (client or broker: who sent FIN or RST first), closedAt; null: not captured
 
 Kafka's JSON is what its JsonConverter classes write; int64 values are plain numbers, also beyond 2^53.
 """
@@ -79,7 +83,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.exchange_line import exchange_line
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
-from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken
+from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken, TcpFacts
 
 encode = msgspec.json.Encoder().encode
 START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
@@ -118,5 +122,25 @@ def _other(event: Event) -> tuple[str, dict[str, Any]]:
             return "note", {"direction": event.direction.text, "what": well_formed(event.what)}
         case NotKafka():
             what = well_formed(event.what)
-            return "notKafka", {"direction": event.direction.text, "kind": event.kind, "what": what, "tls": tls}
+            return "notKafka", {
+                "direction": event.direction.text,
+                "kind": event.kind,
+                "what": what,
+                "tls": tls,
+                **_tcp(event.connection.tcp),
+            }
     return "tls", {"tls": tls}
+
+
+def _tcp(facts: TcpFacts | None) -> dict[str, Any]:
+    """Return the field for what TCP said; none for a live connection."""
+    if facts is None:
+        return {}
+    moments = {
+        "synAt": facts.syn_at,
+        "lastSynAt": facts.last_syn_at,
+        "synAckAt": facts.syn_ack_at,
+        "closedAt": facts.closed_at,
+    }
+    times = {name: None if at is None else render_instant(at) for name, at in moments.items()}
+    return {"tcp": {**times, "syns": facts.syns, "closedBy": facts.closed_by}}

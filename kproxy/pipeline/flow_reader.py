@@ -31,6 +31,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
+from kproxy.pipeline.attempts import tcp_facts, without_bytes
 from kproxy.pipeline.connections import new_cluster_view
 from kproxy.pipeline.output import SIDES, End
 from kproxy.pipeline.sides import Sides
@@ -273,7 +274,9 @@ class FlowReader:
     def _last_verdict(self) -> Verdict:
         """Judge by what is known so far: the flow has ended, or enough of it was probed."""
         if not any(self._sizes):  # no bytes were sent, or only packet headers were captured
-            return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else State.UNDECIDED
+            if self._lost:
+                return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY)
+            return (self._outside is None and without_bytes(self.flow)) or State.UNDECIDED
         if not all(self._sizes) and (one_sided := self._judge_one_sided(self._only_direction())) is not None:
             return one_sided
         client = self._sides.claimed() if self._lost or not self._from_start else None
@@ -352,6 +355,7 @@ class FlowReader:
         )
         if self._outside is not None:
             session.connection.tls = self._outside.facts
+        session.connection.tcp = tcp_facts(self.flow)
         events: list[Event] = [
             PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
             for side, size in sorted(self._dropped.items())
@@ -387,7 +391,8 @@ class FlowReader:
 
     def _drop(self, foreign: Foreign, at: int) -> list[Event]:
         self._enter(State.DROPPED)
-        connection = Connection(self.number, self.flow.client, self.flow.server)
+        connection = Connection(self.number, self.flow.client, self.flow.server, tcp=tcp_facts(self.flow))
+        at = at if any(self._sizes) or self._lost else self.flow.syn_at
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
 
 

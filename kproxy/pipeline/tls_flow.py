@@ -7,6 +7,7 @@ from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.items import HalfItem
 from kproxy.capture.tls import KeyLog, KeyLogFile, Lost, Plain, TlsFacts, TlsItem
 from kproxy.output.tls import undecrypted_words
+from kproxy.pipeline.attempts import tcp_facts
 from kproxy.session import Connection, Direction, Event, NotKafka, Tls
 
 NSS_KEY_LOG = 0x544C534B  # pcapng, section 4.7: a decryption secrets block that holds a key log
@@ -76,7 +77,8 @@ class TlsFlow:
     def _close(self, item: Closed, receive_inside: Receive) -> list[Event]:
         inside = self._inside(self._tls.close(item.time_ns))
         events = [event for each in (*inside, item) for event in receive_inside(each)]
-        connection = Connection(self._number, self._flow.client, self._flow.server, tls=self.facts)
+        flow = self._flow
+        connection = Connection(self._number, flow.client, flow.server, tls=self.facts, tcp=tcp_facts(flow))
         if self.facts.decrypted or (self.facts.established_at is not None and not self.facts.missing):
             return [*events, Tls(connection, item.time_ns)]
         words = undecrypted_words(self.facts)

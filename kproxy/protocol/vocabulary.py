@@ -112,6 +112,7 @@ _FIELDS: tuple[tuple[str, FieldType, frozenset[Scope], str], ...] = (
     ("kind", "text", OTHER_LINES, "what is spoken on the connection instead of Kafka"),
     ("what", "text", OTHER_LINES, "what a peer did, in words"),
     ("tls", "object", OTHER_LINES, "version and certificates of the TLS connection"),
+    ("tcp", "object", OTHER_LINES, "when a connection that is not Kafka began, how often it was tried, and who ended it"),
 )  # fmt: skip
 VOCABULARY = {name: VocabularyField(name, kind, meaning, scopes) for name, kind, scopes, meaning in _FIELDS}
 

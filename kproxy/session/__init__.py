@@ -49,7 +49,18 @@ To add
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
 from kproxy.session.endings import Cut
-from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, SaslToken, Tls, TlsFacts, TlsTraffic
+from kproxy.session.events import (
+    BadFrame,
+    Connection,
+    Gap,
+    Note,
+    NotKafka,
+    SaslToken,
+    TcpFacts,
+    Tls,
+    TlsFacts,
+    TlsTraffic,
+)
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.limits import Limits
@@ -85,6 +96,7 @@ __all__ = [
     "Note",
     "SaslToken",
     "Session",
+    "TcpFacts",
     "Tls",
     "TlsFacts",
     "TlsTraffic",

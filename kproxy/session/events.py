@@ -52,6 +52,17 @@ class TlsFacts(Struct):
     responses: TlsTraffic = field(default_factory=TlsTraffic)
 
 
+class TcpFacts(Struct):
+    """What TCP itself said about a connection: its beginning, and who ended it first. Times are ns since the epoch."""
+
+    syn_at: int | None = None  # the client's first SYN
+    last_syn_at: int | None = None
+    syns: int = 0  # its SYNs: more than one if the first were not answered
+    syn_ack_at: int | None = None  # the broker's SYN-ACK
+    closed_by: str | None = None  # client or broker
+    closed_at: int | None = None  # its FIN or RST
+
+
 class Connection(Struct):
     """What is known about one TCP connection; shared by all its events and updated as the session learns more."""
 
@@ -65,6 +76,7 @@ class Connection(Struct):
         None  # who logged in to kproxy; else of PLAIN or SCRAM in SaslAuthenticate, successful or not
     )
     tls: TlsFacts | None = None  # None: not encrypted
+    tcp: TcpFacts | None = None  # connections of a capture
     closed: str | None = None  # who ended it first, in words (endings.who_closed); None: no end was seen so far
     cluster: str = ""  # live connections: the virtual cluster's name in the configuration
     tls_to_proxy: TlsFacts | None = None  # live connections: TLS between client and kproxy

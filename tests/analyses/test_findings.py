@@ -124,6 +124,7 @@ def test_two_halves_hours_apart_do_not_make_one_episode(stages: Stages) -> None:
 
 COMPARED = {  # parameter -> the column of a row that it is compared with
     "min_ahead_seconds": "most_seconds_ahead",
+    "min_attempts": "attempts",
     "min_away_ms": "away_ms",
     "min_batches": "batches",
     "min_batches_per_minute": "batches_in_busiest_minute",

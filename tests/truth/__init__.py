@@ -18,6 +18,7 @@
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
     misuse.py       incidents of wrong use and of settings that do not fit together
+    unreached.py    addresses at which clients get no connection, and connections without a byte that mean nothing
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     threes.py       three incidents and three look-alikes of analyses for which the others have fewer
     manifest.py     Manifest, Truth: what a workload wrote down

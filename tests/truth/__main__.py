@@ -19,6 +19,7 @@ from tests.truth import (
     production,
     rare,
     threes,
+    unreached,
     unusual,
 )
 from tests.truth.lab import WORKLOADS
@@ -37,6 +38,7 @@ MODULES = (
     production,
     rare,
     threes,
+    unreached,
     unusual,
 )  # they fill WORKLOADS
 STORED = Path(__file__).resolve().parents[2] / "captures" / "truth"

@@ -22,6 +22,12 @@ def _edit_and_restart(lab: Lab, **settings: str) -> None:
     lab.start_broker(1)
 
 
+def advertise(lab: Lab, where: str) -> None:
+    """Have the only broker tell its clients another address."""
+    right = ",".join(f"{name}://{lab.cluster.brokers[1].where(name)}" for name in ("OPEN", "INNER"))
+    _edit_and_restart(lab, advertised_listeners=f"{right},PLAIN://{where}:9092")
+
+
 @workload(
     "One of two members is killed; the broker is of 0.11.",
     release=OLD,
@@ -269,9 +275,7 @@ def disk_full(lab: Lab) -> None:
 def wrong_address(lab: Lab, library: str = "librdkafka", address: str = "") -> None:
     lab.topic("orders", 1)
     where = address or lab.network.address("nobody")
-    listeners = ["OPEN", "INNER"]
-    right = ",".join(f"{name}://{lab.cluster.brokers[1].where(name)}" for name in listeners)
-    _edit_and_restart(lab, advertised_listeners=f"{right},PLAIN://{where}:9092")
+    advertise(lab, where)
     began = lab.produce("shop", "orders", library=library).started
     lab.consume("billing", "orders", group="billing", library=library)
     lab.wait(25)
@@ -279,6 +283,8 @@ def wrong_address(lab: Lab, library: str = "librdkafka", address: str = "") -> N
     says = lab.allow if library in {"aiokafka", "kafka-python"} else lab.expect
     says("unreachable_brokers", at=began + 8, within=8, client_id="shop")
     says("unreachable_brokers", at=began + 8, within=8, client_id="billing")
+    for name in () if address else ("shop", "billing"):
+        lab.expect("no_connection", at=began + 2, within=4, client_id=name, address=f"{where}:9092", how="refused")
     lab.never("connection_churn")
     lab.allow("metadata_storm", client_id=["shop", "billing"])
     lab.allow("reconnect_loop", client_id=["shop", "billing"])

@@ -55,6 +55,11 @@ MOST_PROBLEMS = 16
 FEW = 16  # records assumed to be missing at bytes that are not a record
 MOST_ALERTS = 8
 MOST_EARLY = 1 << 20  # bytes of early data kept until the broker accepts or rejects it
+ALERT_SIZES = {
+    24,
+    40,
+}  # bytes of a record of TLS 1.3 with an alert: header, two bytes, type and tag; Java adds 16 of padding
+UNREADABLE = "an alert that only the keys could read, in place of data"
 NOT_ERRORS = {0, 90}  # close_notify, user_canceled
 FATAL = 2
 
@@ -80,6 +85,7 @@ class TlsConnection:
         self._early_size = 0
         self._facts_delivered = False
         self._problems = 0
+        self._unread: tuple[list[int], list[int]] = ([], [])  # see _note_unread
 
     def receive(self, direction: Direction, data: bytes, at: int) -> list[TlsItem | TlsFacts]:
         """Receive the next bytes of a direction, at *at* ns since the epoch; return the resulting items."""
@@ -114,6 +120,7 @@ class TlsConnection:
             if half.lost and self.facts.decrypted:
                 self._deliver_lost(half, at, out)
         self._handshake.explain()
+        self._explain_unread()
         for half in (self._client, self._broker):
             half.epochs = Epochs()  # breaks the reference cycle epochs -> handshake -> halves -> epochs
         self._deliver_facts(out)
@@ -161,6 +168,7 @@ class TlsConnection:
         half.traffic.not_decrypted += 1
         if record.content_type == APPLICATION_DATA:
             half.lost = True
+            self._note_unread(half, record.wire_size)
         elif record.content_type == HANDSHAKE:
             self._handshake.on_closed_message(half, at)
 
@@ -178,6 +186,23 @@ class TlsConnection:
             return
         severity = "fatal " if body[0] == FATAL else ""
         self.facts.alerts.append(f"{_side(half.direction)}: {severity}{alert_name(body[1])}")
+
+    def _note_unread(self, half: Half, size: int) -> None:
+        """Note the sizes of the client's first unread records, and of the broker's behind the first of them."""
+        sent, answered = self._unread
+        sizes = sent if half is self._client else answered
+        if len(sizes) < FEW and (sent or half is self._client):
+            sizes.append(size)
+
+    def _explain_unread(self) -> None:
+        """Say who ended a handshake of TLS 1.3 by an alert: with no record behind the handshake but one of an alert's size."""
+        sent, answered = self._unread
+        if self.facts.version != "TLS 1.3" or self._problems or self.facts.alerts:
+            return
+        if len(sent) == 1 and sent[0] in ALERT_SIZES:
+            self.facts.alerts.append(f"client: {UNREADABLE}")
+        elif len(answered) == 1 and answered[0] in ALERT_SIZES and not ALERT_SIZES.intersection(sent):
+            self.facts.alerts.append(f"broker: {UNREADABLE}")
 
     # Application data
 

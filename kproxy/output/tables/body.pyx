@@ -34,6 +34,7 @@ from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables import layouts
 from kproxy.output.tables.layouts import Part, TOP_FIELDS
+from kproxy.protocol.addresses import join_address
 
 if TYPE_CHECKING:
     from kproxy.output.from_jsonl import LoggedRecords  # no-cython-lint
@@ -47,7 +48,7 @@ cdef enum:
     MOST_CODES = 256
     MOST_VALUES = 100_000  # values kept of each kind; a frame of 100 MiB could name tens of millions
     MOST_PROTOCOLS = 100  # assignors of a member in one row
-    MOST_RANGES = 1_000  # APIs of a broker in one row
+    MOST_RANGES = 1_000  # APIs of a broker, and brokers of a cluster, in one row
     FEW = 16  # names that are compared with each other
     LEAST_ELEMENT = 4  # bytes that Rows counts for an element of a list, in addition to its text
     KEYS = 3  # after layouts.Kind: groups or transactional ids, as the type of the coordinator says
@@ -62,8 +63,13 @@ cdef int NAMES = layouts.Form.NAMES
 cdef int ONE_NAME = layouts.Form.ONE_NAME
 cdef int RANGES = layouts.Form.RANGES
 cdef int DESCRIBED = layouts.Form.DESCRIBED
+cdef int ADDRESSES = layouts.Form.ADDRESSES
 cdef Py_ssize_t TOP_FIELD_COUNT = len(TOP_FIELDS)
-cdef dict ELEMENTS = {NAMES: ("name",), DESCRIBED: ("name", "error_code"), RANGES: ("api_key", "min_version", "max_version")}
+cdef dict ELEMENTS = {
+    NAMES: ("name",), DESCRIBED: ("name", "error_code"), RANGES: ("api_key", "min_version", "max_version"),
+    ADDRESSES: ("node_id", "host", "port"),
+}
+cdef dict OTHER_NAMES = {"broker_id": "node_id"}  # of DescribeCluster
 if TOP_FIELD_COUNT > MOST_TOP:
     raise ValueError(f"{TOP_FIELD_COUNT} fields at the top; MOST_TOP says {MOST_TOP}")
 
@@ -206,7 +212,8 @@ cdef class Plan:
         top.op = op
         for number, name in enumerate(ELEMENTS.get(top.form, ())):
             for i in range(op.struct.count):
-                if <object>op.struct.ops[i].member.name == name:
+                member = <object>op.struct.ops[i].member.name
+                if OTHER_NAMES.get(member, member) == name:
                     top.inner[number] = &op.struct.ops[i]
         return 0
 
@@ -762,7 +769,7 @@ cdef int put_elements(Rows rows, Py_ssize_t at, Top *top, Cursor *c, int32_t cou
     cdef int32_t size
     cdef int32_t _
     cdef Cursor name
-    cdef int most = MOST_PROTOCOLS if top.form == NAMES else MOST_RANGES if top.form == RANGES else MOST_VALUES
+    cdef int most = MOST_PROTOCOLS if top.form == NAMES else MOST_RANGES if top.form in (RANGES, ADDRESSES) else MOST_VALUES
     for _ in range(min(count, most)):
         find_places(top, c, places)
         if top.form == RANGES:
@@ -773,6 +780,13 @@ cdef int put_elements(Rows rows, Py_ssize_t at, Top *top, Cursor *c, int32_t cou
             put_word(characters, b"-")
             put_int(characters, integer_at(top.inner[2], places[2]))
             rows.size += LEAST_ELEMENT + text.end_text(characters.size - before)
+            continue
+        if top.form == ADDRESSES:
+            begin(&name, places[1], c.limit - places[1])
+            read_size(top.inner[1], &name, &size)
+            host = PyUnicode_DecodeUTF8(<const char *>name.at, max(size, 0), b"surrogateescape")
+            address = join_address(host, integer_at(top.inner[2], places[2]))
+            rows.size += LEAST_ELEMENT + text.put_text(f"{integer_at(top.inner[0], places[0])} {address}")
             continue
         begin(&name, places[0], c.limit - places[0])
         read_size(top.inner[0], &name, &size)

@@ -100,9 +100,10 @@ CONNECTIONS = Table(
         client_port              int32!    port of the client
         broker_address           string!   address of the other side
         broker_port              int32!    port of the broker
-        first_seen_at            time      first byte of the first frame; without frames, when the protocol was recognised
+        first_seen_at            time      first byte of the first frame; without frames, when the protocol was recognised;
+                                           without a byte, its first SYN
                                            log: of a response without request: its last byte
-        last_seen_at             time      last byte of the last frame
+        last_seen_at             time      last byte of the last frame; without a byte, its last SYN
                                            log: of a request without response: its first byte
         client_software_name     string    name of the client's library, from ApiVersions v3 and later (KIP-511)
         client_software_version  string    version of that library
@@ -125,14 +126,24 @@ CONNECTIONS = Table(
         missing_bytes            int64!    data known to be missing (bytes)
         skipped_bytes            int64!    data that arrived and was skipped (bytes)
         bad_frames               int64!    frames that no peer would accept
-        not_kafka                string    what the connection is if it is not Kafka in the clear: tls, http, ssh, unknown
+        not_kafka                string    what the connection is if it is not Kafka in the clear: tls, http, ssh, unknown; at
+                                           a usual port of Kafka, also connections without a byte: no answer (to two SYNs at
+                                           least), refused (RST to a SYN), dropped (the broker ended it)
         closed_by                string    side that first closed or reset the connection: client or broker
-                                           log: null
+                                           log: null, unless not_kafka is set
         closed_at                time      when closed_by closed or reset it
-                                           log: null
+                                           log: null, unless not_kafka is set
         closed                   string    finished, reset, reused, evicted, or end of capture (on the page of a running proxy:
                                            the connection is open)
                                            log: end of capture
+        syn_at                   time      the client's first SYN; null if the capture has none
+                                           log: null, unless not_kafka is set
+        syns                     int64     the client's SYNs: more than one if the first were not answered
+                                           log: null, unless not_kafka is set
+        syn_ack_at               time      the broker's SYN-ACK; null if the capture has none
+                                           log: null, unless not_kafka is set
+        tls_alerts               texts     TLS alerts that could be read, without close_notify: "client: fatal unknown_ca"; at
+                                           most 8; null without TLS
     """),
 )
 
@@ -208,6 +219,8 @@ EXCHANGES = Table(
                                            and highest version (3:0-13)
         described_topics         texts     Metadata, DescribeTopicPartitions: topics that the response describes without an
                                            error
+        advertised               texts     Metadata, DescribeCluster: brokers in the response: node id, space, host, colon, port
+                                           (2 kafka-2.example:9092); at most 1,000
         cluster_id               string    Metadata v2 and later, DescribeCluster: id of the cluster that answered
         record_batches           int32     number of record batches; null for an API that carries none
         records                  int64     number of records in the batches, control records included

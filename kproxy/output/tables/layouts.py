@@ -32,6 +32,7 @@ class Form(IntEnum):
     ONE_NAME = 5  # a list of it alone
     RANGES = 6  # the version ranges of its elements, as text
     DESCRIBED = 7  # the names of its elements without an error
+    ADDRESSES = 8  # of its elements: node id and address
 
 
 class Part(IntEnum):
@@ -109,14 +110,21 @@ TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("throttle_time_ms", (), ("throttle_time_ms",)),
     ("offered_versions", (), ("api_keys",)),
     ("described_topics", (), ("topics",)),
+    ("advertised", (), ("brokers",)),
     ("cluster_id", (), ("cluster_id",)),
 )
 _ONLY_IN = {
     "offered_versions": frozenset({"ApiVersionsResponse"}),
     "described_topics": frozenset({"MetadataResponse", "DescribeTopicPartitionsResponse"}),
+    "advertised": frozenset({"MetadataResponse", "DescribeClusterResponse"}),
     "cluster_id": frozenset({"MetadataResponse", "DescribeClusterResponse"}),
 }
-_FORMS = {"members": Form.COUNT, "offered_versions": Form.RANGES, "described_topics": Form.DESCRIBED}
+_FORMS = {
+    "members": Form.COUNT,
+    "offered_versions": Form.RANGES,
+    "described_topics": Form.DESCRIBED,
+    "advertised": Form.ADDRESSES,
+}
 _NOTHING = (None, "", -1)
 _OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}
 

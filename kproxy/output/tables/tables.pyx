@@ -172,7 +172,9 @@ cdef class ConnectionTotals:
         elif isinstance(event, NotKafka):
             self.not_kafka = event.kind
             if not self.has_times:
-                self.add_times(event.at, event.at)
+                tcp = event.connection.tcp
+                without_bytes = tcp is not None and tcp.syn_at == event.at and tcp.last_syn_at is not None
+                self.add_times(event.at, tcp.last_syn_at if without_bytes else event.at)
         elif isinstance(event, SaslToken) or type(event) is Event:  # the latter: a live connection has begun
             self.add_times(event.at, event.at)
 
@@ -242,10 +244,28 @@ cdef class ConnectionTotals:
             min(self.skipped_bytes, MOST_COUNTED),
             self.bad_frames,
             self.not_kafka,
-            self.closed_by,
-            None if self.closed_at is None else instant(self.closed_at),
+            *self._closing(),
             closed,
+            *_beginning(connection.tcp),
+            None if tls is None else tls.alerts,
         )  # fmt: skip
+
+    cdef tuple _closing(self):
+        tcp = self.connection.tcp
+        by, at = self.closed_by, self.closed_at
+        if by is None and tcp is not None:  # it was over before its first event
+            by, at = tcp.closed_by, tcp.closed_at
+        return by, None if at is None else instant(at)
+
+
+cdef tuple _beginning(tcp):
+    if tcp is None:
+        return None, None, None
+    syn_at, syn_ack_at = tcp.syn_at, tcp.syn_ack_at
+    return (
+        None if syn_at is None else instant(syn_at), min(tcp.syns, MOST_COUNTED),
+        None if syn_ack_at is None else instant(syn_ack_at),
+    )
 
 
 cdef tuple _address(str text):

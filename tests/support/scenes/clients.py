@@ -1,5 +1,7 @@
 """Scenes of clients of any kind: how they connect, who they say they are, which versions they speak."""
 
+from typing import Any
+
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from tests.support.scenes.rows import Rows, moment
@@ -228,6 +230,57 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(0, ApiKey.METADATA)
         if name is None:
             client.ask(1, ApiKey.METADATA)
+
+
+@scene(
+    "no_connection", client_id="app", client_address="10.0.0.5", address="10.0.0.8:9092", how="no answer", node_id="2",
+    advertised="10.0.0.8:9092", broker="10.0.0.9:9092", attempts=6, seconds=17, reached_by_others=0, severity="warning",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app")
+    # the other: the broker is down, so that the cluster no longer advertises it
+    client.ask(0, ApiKey.METADATA, advertised=["1 10.0.0.9:9092", "2 10.0.0.8:9092"])
+    client.ask(9, ApiKey.METADATA, advertised=["1 10.0.0.9:9092", *(["2 10.0.0.8:9092"] if bad else [])])
+    _attempts(tables, "no answer", 1, 11, seconds=7, syns=4)
+
+
+@scene(
+    "no_connection", client_id="app", how="refused", advertised="kafka-2.internal:9093", attempts=6, seconds=10,
+    severity="notice",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app")
+    client.produce(0, "jobs")
+    client.ask(9, ApiKey.METADATA, advertised=["2 kafka-2.internal:9093"])
+    # the other: of a host that talks to no broker, as ::1, which is tried before 127.0.0.1
+    _attempts(tables, "refused", *range(0, 12, 2), address="10.0.0.5" if bad else "10.0.0.7", broker_port=9093)
+
+
+@scene("no_connection", client_id="app", how="refused", advertised="none", reached_by_others=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app").ask(0, ApiKey.METADATA)
+    # the other: a broker that restarts; others are served again after the last attempt
+    times = {"first_seen_at": moment(0), "last_seen_at": moment(60)} if bad else {"first_seen_at": moment(40)}
+    tables.client("shop", "10.0.0.6", **{"broker_address": "10.0.0.8", "last_seen_at": moment(60), **times}).produce(
+        50, "jobs"
+    )
+    _attempts(tables, "refused", *range(10, 20, 2))
+
+
+@scene("no_connection", client_id="app", how="dropped", attempts=3, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app").ask(9, ApiKey.METADATA, advertised=["2 10.0.0.8:9092"])
+    for at in (1, 4, 8):  # the other: connections that nobody used for ten minutes
+        closed = {"syn_ack_at": moment(at), "closed_at": moment(at + (0.01 if bad else 600)), "closed_by": "broker"}
+        _attempts(tables, "dropped", at, **closed)
+
+
+def _attempts(
+    tables: Rows, how: str, *times: float, address: str = "10.0.0.5", syns: int = 1, seconds: float = 0, **columns: Any
+) -> None:
+    for at in times:
+        began = {"first_seen_at": moment(at), "last_seen_at": moment(at + seconds), "syn_at": moment(at), "syns": syns}
+        tables.client(None, address, **{"broker_address": "10.0.0.8", "not_kafka": how, **began, **columns})
 
 
 @scene("not_kafka", client_address="10.0.0.7", not_kafka="http", connections=3, broker="10.0.0.9:9092")

@@ -1,8 +1,10 @@
 """Scenes of security."""
 
+from typing import Any
+
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows
+from tests.support.scenes.rows import Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -63,3 +65,30 @@ def _(tables: Rows, bad: bool) -> None:
 @scene("old_tls", client_id="app", tls_version="TLS 1.1", connections=1, exchange=None)
 def _(tables: Rows, bad: bool) -> None:
     tables.client("app", tls_version="TLS 1.1" if bad else "TLS 1.2")
+
+
+@scene(
+    "tls_failed", client_address="10.0.0.5", connections=3, cause="the client does not accept the certificate of the broker",
+    alert="client: fatal unknown_ca", tls_server_name="kafka.example", connections_that_worked=0, seconds=4,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    for second in (0, 2, 4):  # the other: a port that nobody knows to be Kafka's
+        port = 9093 if bad else 443
+        _ended(tables, second, "client: fatal unknown_ca", broker_port=port, tls_server_name="kafka.example")
+
+
+@scene("tls_failed", cause="no version of TLS in common", connections_that_worked=1, broker="10.0.0.9:443")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app", broker_port=443, tls_version="TLS 1.3", tls_alerts=[]).produce(0, "jobs")
+    alerts = (
+        ["protocol_version"] * 3
+        if bad
+        else ["protocol_version", "handshake_failure", "decode_error", "unexpected_message"]
+    )
+    for second, alert in enumerate(alerts):  # the other: a scanner
+        _ended(tables, second, f"broker: fatal {alert}", broker_port=443)
+
+
+def _ended(tables: Rows, at: float, alert: str, **columns: Any) -> None:
+    times = {"first_seen_at": moment(at), "last_seen_at": moment(at)}
+    tables.client(None, not_kafka="tls", tls_alerts=[alert], **times, **columns)

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from tests.support.scenes.rows import Rows
 from tests.support.scenes.scene import SCENES, Scene
 
+ADDRESSES = ("broker", "client_address", "address", "advertised")
+ADVERTISED = re.compile(r"10\.\d+\.\d+\.\d+")
 OF_A_STAGE = re.compile(r"\b1\d(?=\.\d+\.\d+\.\d)|-\d(?=-\d+')")  # in the text of a row: addresses, ids of connections
 
 
@@ -34,6 +37,11 @@ def play_all(
                 "broker_address": address(connection["broker_address"], number, stage),
                 "client_address": address(connection["client_address"], number, stage),
             }
+        for exchange in own.tables["exchanges"]:
+            if exchange["advertised"] is not None:
+                exchange["advertised"] = [
+                    ADVERTISED.sub(partial(_advertised, number, stage), one) for one in exchange["advertised"]
+                ]
         for name, given in own.tables.items():
             suffix = f"-{stage}-{number}"
             every.tables[name] += [{**row, "connection_id": f"{row['connection_id']}{suffix}"} for row in given]
@@ -44,6 +52,10 @@ def address(given: str, number: int, stage: int = 0) -> str:
     """What an address of a scene, 10.x.y.z (also with a port), is among all scenes."""
     _, second, _, last = given.split(".")
     return f"1{stage}.{second}.{number}.{last}"
+
+
+def _advertised(number: int, stage: int, found: re.Match[str]) -> str:
+    return address(found[0], number, stage)
 
 
 def rows_of(scene: Scene, rows: Iterable[dict[str, Any]], stage: int = 0) -> list[dict[str, Any]]:
@@ -60,6 +72,6 @@ def first_of(scene: Scene) -> dict[str, Any]:
     """What the first row of a scene has, among all scenes."""
     number = SCENES.index(scene)
     return {
-        name: address(value, number) if name in ("broker", "client_address") else value
+        name: address(value, number) if name in ADDRESSES and ADVERTISED.match(value) else value
         for name, value in scene.first.items()
     }

@@ -19,7 +19,7 @@ parameters:
   min_connections: {default: 3, meaning: "Fewer such connections from an address to a broker are not listed."}
 verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. {most connections}: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its port."
 order: 44
-only_if: FROM connections WHERE not_kafka <> 'tls' HAVING count(*) >= $min_connections
+only_if: FROM connections WHERE not_kafka NOT IN ('tls', 'no answer', 'refused', 'dropped') HAVING count(*) >= $min_connections
 frame:
   group_by: [client_address, broker, not_kafka]
   values:
@@ -33,4 +33,4 @@ frame:
 */
 SELECT *
 FROM client_connections
-WHERE not_kafka <> 'tls' AND broker IN (SELECT broker FROM client_connections WHERE requests > unanswered AND tls_version IS NULL)
+WHERE not_kafka NOT IN ('tls', 'no answer', 'refused', 'dropped') AND broker IN (SELECT broker FROM client_connections WHERE requests > unanswered AND tls_version IS NULL)
