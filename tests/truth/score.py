@@ -18,7 +18,7 @@ from typing import Any
 from tests.support.command import report_json
 from tests.truth.manifest import Manifest, Truth, read_manifests
 
-SEVERITIES = ("critical", "warning", "notice", "info")
+SEVERITIES = ("critical", "warning", "notice", "info", "none")  # none: of an analysis that does not exist
 _WHEN = ("first_at", "began_at", "at")
 _PLANNED = {"readiness"}  # what would happen after an upgrade: nothing that is wrong now
 _DESCRIBED = {"map", "lag", "inventory", "latency", "topics", "diff"}  # they list what was seen
@@ -107,6 +107,9 @@ def judge(manifest: Manifest, made: Report, result: Result) -> None:
         result.answers += answers
         if analysis not in _PLANNED and any(_belongs(row, manifest) for row in found["rows"]):
             said[_severity(made, analysis)] += 1
+    for truth in manifest.truths:
+        if truth.must and not truth.never and truth.analysis not in made["analyses"]:
+            result.answers.append(Answer("missed", manifest.name, truth.analysis, "none", "there is no such analysis"))
     if manifest.healthy and (said["critical"] or said["warning"] > 1):
         result.unhealthy.append(f"healthy {manifest.name}: {said['critical']} critical, {said['warning']} warnings")
 

@@ -179,17 +179,6 @@ def _(tables: Rows, bad: bool) -> None:
         writer.ask(at + 0.1, ApiKey.END_TXN, producer_id=5, committed=True, transactional_id="copier")
 
 
-@scene("copy_loop", client_id="retrier", topic="orders", read=160, written=150, by_others=10)
-def _(tables: Rows, bad: bool) -> None:
-    """The healthy one writes to another topic."""
-    program = tables.client("retrier")
-    tables.client("shop", "10.0.0.6").produce(0, "orders", count=10)
-    for number in range(16):
-        program.fetch(1 + number, "orders", number * 10, end=(number + 1) * 10, count=10)
-    for number in range(15):
-        program.produce(1.5 + number, "orders" if bad else "done", count=10)
-
-
 @scene("group_for_each_start", client_id="report", groups=5, first_group="report-0", last_group="report-4")
 def _(tables: Rows, bad: bool) -> None:
     """The healthy one is five programs with one name, at one address, at the same time."""
