@@ -431,6 +431,7 @@ def _feed(session: Session, item: Item) -> list[Event]:
         return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
         _note_closer(session, item.flow)
+        session.connection.tcp = tcp_facts(item.flow)  # again, as its SYN may have come behind its bytes
         return session.close(item.time_ns, ENDINGS.get(item.reason))
     return []
 

@@ -60,7 +60,7 @@ def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> N
     assert seen == [line["apiName"] for line in lines][: len(seen)]
     assert column(table, "requestSize") == [f"{line['requestSize']:,}" for line in lines][: len(seen)]
     assert table.texts(".total") == [f"{len(lines)} exchanges"]
-    assert re.search(rf" · {len(lines)} exchanges · [1-9][0-9.]* [kM]B in memory$", table.texts(".source")[0])
+    assert re.search(rf" · {len(lines)} exchanges · [1-9][0-9.]* [KM]B in memory$", table.texts(".source")[0])
     assert table.one("[role=grid]").get_attribute("aria-rowcount") == str(len(lines) + 1)
 
 

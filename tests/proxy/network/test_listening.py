@@ -135,7 +135,7 @@ def test_so_are_ports_of_brokers() -> None:
     with listener() as other, listener() as free:
         port, bootstrap = other.getsockname()[1], free.getsockname()[1]
         free.close()  # unlike a port nearby, no other test has it
-        with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+        with pytest.raises(OSError, match=f"127.0.0.1:({port - 1}|{port})"):  # another test may have the port before
             check_addresses_are_free(config(bootstrap, first_port=port - 3, node_ids=["2-3"]))
 
 

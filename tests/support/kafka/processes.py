@@ -104,9 +104,12 @@ def command_line(pid: int) -> str:
 
 
 def resident_size(pid: int) -> int:
-    """Rss of smaps_rollup without what is shared memory, in bytes; 0 when *pid* is gone."""
+    """The bytes of its own memory that are resident; 0 when *pid* is gone.
+
+    Not pages of files: the code of libraries comes and goes (kproxy.proxy.system_calls.forget_code).
+    """
     with suppress(OSError):
-        return kib(f"/proc/{pid}/smaps_rollup", "Rss:") - kib(f"/proc/{pid}/status", "RssShmem:")
+        return kib(f"/proc/{pid}/smaps_rollup", "Anonymous:")
     return 0
 
 

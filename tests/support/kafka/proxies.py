@@ -170,7 +170,7 @@ class Proxy:
         return self.named("kproxy: worker")
 
     def resident_size(self) -> int:
-        """Resident bytes of the processes that forward, without the shared memory whose size is fixed: the tap's ring."""
+        """Resident bytes of the own memory of the processes that forward."""
         return sum(map(resident_size, self.workers()))
 
     def page_url(self) -> str:
