@@ -29,7 +29,7 @@ def _beats(client: Client, begin: float, end: float, group: str, member: str, ev
     seconds=42,
     records=40,
     partitions=1,
-    state="still",
+    state="no Fetch in the capture",
 )
 def _(tables: Rows, bad: bool) -> None:
     """The healthy one goes on to fetch; of both nothing is committed."""

@@ -38,7 +38,7 @@ frame:
     refused: count(CASE WHEN error_code = 2 THEN 1 END)
     base_offset: min(base_offset)
     reason: >-
-      CASE WHEN min(crc_valid) THEN 'the checksum is right, but the broker refused it as corrupt; in a compacted topic, perhaps for want of a key'
+      CASE WHEN min(crc_valid) THEN 'the checksum is right; in a compacted topic, perhaps records without a key'
       ELSE 'the checksum is wrong' END
     is_harmless: min(is_harmless)
   derived:

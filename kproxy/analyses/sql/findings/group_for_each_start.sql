@@ -20,7 +20,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:
   min_groups: {default: 4, meaning: "Clients with fewer groups are not listed."}
 sampled: Which groups it joined may be in exchanges that are missing.
-verdict: "{rows:program makes/programs make} a new group each time they start. {most groups}: {client_id} at {client_address} joined {groups:group/groups}, each once, {first_group} first and {last_group} last. Give it a group.id that stays."
+verdict: "{rows:program makes a new group each time it starts/programs make a new group each time they start}. {most groups}: {client_id} at {client_address} joined {groups:group/groups}, each once, {first_group} first and {last_group} last. Give it a group.id that stays."
 order: 49
 only_if: FROM group_events WHERE event = 'join' HAVING count(DISTINCT group_id) >= $min_groups
 frame:

@@ -52,7 +52,7 @@ frame:
     change: >-
       CASE how
         WHEN 'no answer' THEN CASE WHEN reached_by_others > 0 OR advertised = 'none' THEN 'the firewall or security group between them'
-          ELSE 'advertised.listeners of that broker, or the route, firewall or security group to it' END
+          ELSE 'advertised.listeners of that broker, or the route or firewall to it' END
         WHEN 'refused' THEN CASE WHEN reached_by_others > 0 THEN 'the firewall between them, or what the name resolves to on that host'
           ELSE 'the listener of that broker, or its advertised.listeners' END
         ELSE 'max.connections.per.ip, or what stands before the broker' END

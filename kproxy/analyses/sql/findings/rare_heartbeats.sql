@@ -21,7 +21,7 @@ parameters:
   min_percent: {default: 60, most: 1000, meaning: "Median time between heartbeats, in percent of the session, from which a member is listed."}
   min_heartbeats: {default: 2, meaning: "Members with fewer heartbeats are not listed."}
 sampled: Heartbeats may be among the exchanges that are missing.
-verdict: "{rows:member sends/members send} heartbeats too rarely for their session. {most interval_ms}: {client_id} at {client_address} in group {group_id}, one in {interval_ms:ms}, with a session of {session_timeout_ms:ms}. Set heartbeat.interval.ms to a third of that."
+verdict: "{rows:member sends heartbeats too rarely for its session/members send heartbeats too rarely for their sessions}. {most interval_ms}: {client_id} at {client_address} in group {group_id}, one in {interval_ms:ms}, with a session of {session_timeout_ms:ms}. Set heartbeat.interval.ms to a third of that."
 order: 47
 only_if: FROM group_events WHERE event = 'join' AND group_type = 'classic' AND session_timeout_ms > 0
 frame:

@@ -16,7 +16,7 @@ columns:
   seconds: without a Fetch, while heartbeats went on
   records: produced meanwhile to the partitions that it has
   partitions: that it has and to which these were produced
-  state: "still, where it did not read again; it reads again, else"
+  state: "what came after that time: no Fetch in the capture, or it reads again"
 action: Look at what its threads do (a thread dump), set timeouts on what the handler calls, and resume partitions that are paused.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
@@ -24,7 +24,7 @@ parameters:
   ms_a_record: {default: 1000, meaning: "A member that may still be busy with the records that it got last, at so many milliseconds for each, is not listed."}
   min_records: {default: 10, meaning: "Members whose partitions got fewer records meanwhile are not listed."}
 sampled: Its Fetch requests may be among the exchanges that are missing.
-verdict: "{rows:member keeps its partitions but stopped/members keep their partitions but stopped} to read. {most records}: {client_id} at {client_address} in group {group_id} sent heartbeats but no Fetch for {seconds:,} s, while {records:record/records} came into {partitions:partition/partitions} of it; state: {state}. Look at what its handler waits for."
+verdict: "{rows:member keeps its partitions but has stopped reading/members keep their partitions but have stopped reading}. {most records}: {client_id} at {client_address} in group {group_id} sent heartbeats but no Fetch for {seconds:,} s, while {records:record/records} came into {partitions:partition/partitions} that it has; afterwards: {state}. Look at what its handler waits for."
 order: 14
 only_if: FROM exchanges WHERE api_key IN (12, 68) HAVING count(*) >= 3
 frame:
@@ -82,6 +82,9 @@ WITH fetches AS (
 SELECT b.client_id, b.client_address, b.cluster, b.software, b.group_id, b.member_id, b.first_at, b.last_at, b.first_at AS seen_at,
     b.first_us AS at_us, b.example.connection_id AS connection_id, b.example.exchange AS exchange,
     (b.last_us - b.from_us) // 1000000 AS seconds, w.records, w.partitions,
-    CASE WHEN b.until_us IS NULL THEN 'still' ELSE 'it reads again' END AS state
+    CASE WHEN b.until_us IS NULL THEN 'no Fetch in the capture' ELSE 'it reads again' END AS state
 FROM beats AS b
 JOIN written AS w ON w.cluster = b.cluster AND w.group_id = b.group_id AND w.from_us = b.from_us AND w.member_id = b.member_id
+WHERE b.until_us IS NULL OR NOT EXISTS ( -- it polled too late, left and came back: max_poll_exceeded says so
+    SELECT 1 FROM group_events AS g
+    WHERE g.event = 'leave' AND g.group_id = b.group_id AND g.member_id = b.member_id AND epoch_us(g.request_at) BETWEEN b.from_us AND b.until_us)

@@ -86,7 +86,7 @@ SELECT *,
         WHEN cause LIKE '%name that%' THEN 'the address that the client uses, or the certificate of the broker'
         WHEN cause = 'the certificate of the broker has expired' THEN 'the certificate of the broker'
         WHEN cause = 'the certificate of the client has expired' THEN 'the certificate of the client'
-        WHEN side = 'client' THEN 'ssl.truststore.location (ssl.ca.location) of the client, or the certificate of the broker: its issuer and names'
+        WHEN side = 'client' THEN 'ssl.truststore.location or ssl.ca.location, or the certificate of the broker'
         WHEN cause LIKE '%certificate%' THEN 'ssl.keystore.location of the client, or ssl.truststore.location of the broker'
         ELSE 'what the log of the broker names'
     END AS change
