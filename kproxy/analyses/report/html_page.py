@@ -65,7 +65,7 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
         overview=overview(facts),
         when=when(facts),
         numbers=_numbers(report),
-        verdicts=report.verdicts if facts.requests else [],
+        verdicts=report.verdicts,
         part=report.part,
         damages=[cell(damage, 400) for damage in report.damages],
         drawings=drawings,

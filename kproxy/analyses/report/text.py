@@ -38,7 +38,7 @@ def summary_lines(
     yield from textwrap.wrap(
         f"{source_names(report.summary)}: {overview(report.summary)}", width, break_on_hyphens=False
     )
-    verdicts = report.verdicts if report.summary.requests else []
+    verdicts = report.verdicts
     shown = verdicts if everything else verdicts[:MOST_VERDICTS]
     if shown:
         yield ""
@@ -60,7 +60,7 @@ def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: i
     """The first answer, shown while the sources are still being read. *analyses*: how many the whole report will run."""
     yield style.paint(style.name, f"First answer, from {report.part}")
     yield from textwrap.wrap(f"{overview(report.summary)}", width, break_on_hyphens=False)
-    verdicts = report.verdicts[:MOST_FIRST] if report.summary.requests else []
+    verdicts = report.verdicts[:MOST_FIRST]
     if verdicts:
         yield ""
     for answer in verdicts:

@@ -102,7 +102,9 @@ class Report(Struct, frozen=True):
 
     @property
     def verdicts(self) -> list[Answer]:
-        return [answer for answer in self.answers if answer.verdict]
+        """The answers in a sentence each. Without a Kafka request, only those that say why there is none, such as refused TLS."""
+        told = [answer for answer in self.answers if answer.verdict]
+        return told if self.summary.requests else [one for one in told if one.fires and one.severity != "info"]
 
 
 def make_report(
