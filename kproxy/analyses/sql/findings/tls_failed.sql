@@ -78,6 +78,8 @@ WITH alerted AS (
     FROM alerted AS a
     LEFT JOIN worked AS w ON w.client_address = a.client_address AND w.broker = a.broker
     WHERE NOT EXISTS (SELECT 1 FROM scanners AS s WHERE s.client_address = a.client_address)
+        -- a probe that ends the connection after the handshake gets an alert as well: that the broker ends it, too
+        AND (name NOT LIKE 'an alert that only%' OR side <> 'broker' OR closed_by = 'broker')
 )
 SELECT *,
     CASE
