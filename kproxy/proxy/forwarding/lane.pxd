@@ -151,7 +151,7 @@ cdef class Lane:
     cdef readonly bint discarding  # The sink is lost: what would be sent to it is dropped.
     cdef bint is_too_large  # the frame that begins now cannot be held, and is refused
     cdef uint64_t left  # bytes of the frame still to come
-    cdef size_t here  # bytes from the beginning of the frame that begins now to the end of its chunk
+    cdef size_t arrived  # bytes from the beginning of the frame that begins now to the end of its chunk
     cdef bint walking  # the walker follows the body of the frame in processing
     cdef Walker walker
     cdef uint64_t progress_at  # ns, monotonic: when bytes were last received

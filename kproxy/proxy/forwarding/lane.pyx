@@ -87,6 +87,7 @@ from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
 from enum import IntEnum
 
 from kproxy.filters.contract import Want
+from kproxy.filters.single_topic import BEGINNING
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import GSSAPI_FIRST_BYTE
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
@@ -107,8 +108,8 @@ cdef enum:
     USUAL_IN_FLIGHT = 64  # requests
     RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
     NOT_TIMED = -1_000_000  # no API key: of a SASL token
-    BEGINNING = 1_024  # bytes of a frame whose topics decide what is done with it
 
+cdef size_t READ_FOR_TOPIC = BEGINNING
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int ERROR = CloseCause.ERROR
 cdef int FILTER = CloseCause.FILTER
@@ -478,13 +479,13 @@ cdef class Lane:
 
     cdef int want_of(self, int want, bint topics_decide, int api_key, int api_version, const uint8_t *at) except -1:
         """Return what to do with the frame that begins at *at*, whose API and version say *want*."""
-        cdef size_t size = self.here
+        cdef size_t size = self.arrived
         if not topics_decide:
             return want
         if size > self.left:
             size = self.left
-        if size > BEGINNING:
-            size = BEGINNING
+        if size > READ_FOR_TOPIC:
+            size = READ_FOR_TOPIC
         beginning = PyBytes_FromStringAndSize(<const char *>at, size)
         return self.link.owner.on_beginning(self.link, self.direction, api_key, api_version, beginning)
 
@@ -506,7 +507,7 @@ cdef class Lane:
         c.frame = c.at
         self.begun_at = c.begun_at
         c.begun_at = c.received_at
-        self.here = available
+        self.arrived = available
         self.begin_frame(c.at, c.now)
         if link.closed:
             return 0

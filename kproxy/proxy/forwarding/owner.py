@@ -97,7 +97,7 @@ class LinkOwner(Protocol):
     def on_beginning(self, link: Link, direction: int, api_key: int, api_version: int, beginning: bytes) -> Want:
         """Return what to do with a frame that filters want held if it has certain topics; *beginning*: its first bytes.
 
-        Want.PASS: cut it through; Want.TAIL: hold only that part; Want.HOLD.
+        Want.PASS: cut it through; Want.HEAD or Want.TAIL: hold only that part; Want.HOLD.
         """
 
     def on_too_large_to_hold(self, link: Link, direction: int, api_key: int, api_version: int, size: int) -> Want:
