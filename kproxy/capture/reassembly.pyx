@@ -626,6 +626,8 @@ cdef class Flow:
             self.syn_ack_at = min(self.syn_ack_at or time_ns, time_ns)
             return
         self.syn_at = min(self.syn_at or time_ns, time_ns)
+        if self.syn_ack_at:
+            return  # of a host whose clock is ahead: clients send none after the answer
         if self.syns == 0 or time_ns - self.last_syn_at >= SYN_AGAIN_NS:
             self.syns += 1
             self.last_syn_at = time_ns
