@@ -208,10 +208,11 @@ def _adapter_class(hvac: Any) -> type[Any]:
 
 
 def _errors(data: bytes) -> str | None:
-    """Return the texts of an answer with an error; None if it is none of Vault."""
+    """Return the texts of an answer with an error; None if it is none of Vault. A deleted secret has no errors."""
     try:
-        errors = json.loads(data)["errors"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        answer = json.loads(data)
+        errors = answer.get("errors", [] if "request_id" in answer else None)
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return None
     return "\n".join(map(str, errors)) if isinstance(errors, list) else None
 

@@ -46,7 +46,7 @@ def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
     page.size(WIDE)
     page.show(view, **({"at": "3"} if view == "exchanges" else {}))
     if view == "findings":
-        page.until(lambda: "".join(page.texts("main [role=status]")).startswith("1 finding"), "all looked for")
+        page.until(lambda: "".join(page.texts("main [role=status]")).startswith("2 findings"), "all looked for")
     if view == "exchanges":
         page.until(lambda: title(page).startswith("#3 ") and page.texts(".tree .field"), "open")
     names = page.run(PRESSABLE)

@@ -75,7 +75,7 @@ def test_a_time_without_exchanges_says_so(orders: Page) -> None:
 @pytest.mark.slow
 def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
     orders.show(sort="nonsense")
-    assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
+    orders.until(lambda: orders.texts(".row-empty") == ["there is no column 'nonsense'"], "said")
 
 
 def test_a_wrong_link_in_an_open_page_shows_no_rows_and_how_times_are_written_is_said(orders: Page) -> None:

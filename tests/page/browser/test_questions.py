@@ -126,7 +126,7 @@ def test_what_exactly_did_this_producer_send(page: Page, lines: list[dict[str, A
 def test_a_finding_leads_to_its_evidence_and_back(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Findings")
-    page.until(lambda: "".join(page.texts("main [role=status]")).startswith("1 finding"), "all looked for")
+    page.until(lambda: "".join(page.texts("main [role=status]")).startswith("2 findings"), "all looked for")
     page.one("#finding-producer_fenced summary").click()
     page.until(lambda: cells(page, "Rows of producer_fenced"), "its rows")
     example = page.one("#finding-producer_fenced td a:nth-of-type(2)")
