@@ -36,7 +36,10 @@ class SingleTopic(NamedTuple):
 
 
 def single_topic(direction: Direction, api_key: int, api_version: int, frame: bytes) -> SingleTopic | None:
-    """Return the topic of a frame, of which 8 bytes or more are given; None if it has none, several, or it is not known yet."""
+    """Return the only topic of a frame, of which at least the first 8 bytes are given.
+
+    Returns None if the frame has no topic or several, or if these bytes end before its topic does.
+    """
     names = FIELDS.get((direction, ApiKey(api_key))) if api_key in (ApiKey.PRODUCE, ApiKey.FETCH) else None
     message = request_message(api_key) if direction == Direction.REQUEST else response_message(api_key)
     if names is None or message is None or len(message.programs(api_version)) > 1:

@@ -40,9 +40,7 @@ class End(Struct, frozen=True):
 
     connection: int  # its number in the source
     at: int  # ns since the epoch
-    side: str | None = (
-        None  # the side that sends no more, of a reset the one that sent it; None: the connection has ended
-    )
+    side: str | None = None  # the side that has sent its FIN or RST; None: the connection has ended
     reason: str | None = None  # why the connection has ended: a CloseReason
 
 

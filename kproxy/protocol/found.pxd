@@ -2,9 +2,10 @@
 """What a walk finds in a body, for compiled code."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.string cimport memcpy
 
-from kproxy.protocol.program cimport Program
-from kproxy.protocol.wire cimport Buffer
+from kproxy.protocol.program cimport Op, Program, Struct
+from kproxy.protocol.wire cimport Buffer, Cursor
 
 
 cdef class NamedPartition:
@@ -44,3 +45,14 @@ cdef class RecordsField:
     cdef readonly object topic_id  # type: str | None  # as Kafka writes it; None for none or zero
     cdef readonly int32_t partition
     cdef readonly bytes data
+
+
+cdef int read_tag(Struct *s, Cursor *c, Op **op, Cursor *value) noexcept nogil
+cdef int add_error_code(Buffer *codes, int16_t code) except -1
+cdef list error_codes_in(const Buffer *codes)
+
+
+cdef inline bint is_zero(const unsigned char *uuid) noexcept:
+    cdef int64_t[2] halves
+    memcpy(halves, uuid, 16)
+    return halves[0] == 0 and halves[1] == 0

@@ -20,7 +20,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from kproxy.protocol.json_sink cimport uuid_text
 from kproxy.protocol.program cimport (
@@ -77,8 +77,7 @@ cdef class Found:
 
     cdef list error_codes(self):
         """Return every error code other than 0 once, in the order of the body."""
-        cdef size_t i
-        return [(<int16_t *>self._errors.data)[i] for i in range(self._errors.size // sizeof(int16_t))]
+        return error_codes_in(&self._errors)
 
     cdef list topic_ids(self):
         """Return the topic ids, as Kafka writes them, in the order of the body."""
@@ -149,22 +148,29 @@ cdef int find_field(Op *op, Cursor *c, int roles, Found found) except? -1:
 
 
 cdef int find_tags(Struct *s, Cursor *c, int roles, Found found) except? -1:
-    cdef uint32_t count, tag, size
+    cdef uint32_t count
     cdef uint32_t _
     cdef Op *op
     cdef Cursor value
     if read_uvarint(c, &count) < 0:
         return -1
     for _ in range(count):
-        if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
+        if read_tag(s, c, &op, &value) < 0:
             return -1
-        op = find_tag(s, tag)
-        if op != NULL and op.roles & roles:
-            begin(&value, c.at, size)
-            value.base = c.base
-            if find_field(op, &value, roles, found) < 0:
-                return -1
-        c.at += size
+        if op != NULL and op.roles & roles and find_field(op, &value, roles, found) < 0:
+            return -1
+    return 0
+
+
+cdef int read_tag(Struct *s, Cursor *c, Op **op, Cursor *value) noexcept nogil:
+    """Read a tagged field: its operation, NULL if it is not known, and its bytes. Return -1 if they are malformed or missing."""
+    cdef uint32_t tag, size
+    if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
+        return -1
+    op[0] = find_tag(s, tag)
+    begin(value, c.at, size)
+    value.base = c.base
+    c.at += size
     return 0
 
 
@@ -179,7 +185,7 @@ cdef int take_fixed(Op *op, Cursor *c, Found found, int roles) except? -1:
         found.throttle_ms = found.throttle_ms or max(0, <int32_t>be32(c.at))
     elif partition is None:
         if op.role == ROLE_ERROR_CODE:
-            take_error_code(<int16_t>be16(c.at), found)
+            add_error_code(&found._errors, <int16_t>be16(c.at))
     elif op.role == ROLE_ERROR_CODE:
         partition.error_code = <int16_t>be16(c.at)
     elif op.role == ROLE_PARTITION:
@@ -200,16 +206,22 @@ cdef int take_topic_id(Cursor *c, Found found, int roles) except -1:
     return 0
 
 
-cdef int take_error_code(int16_t code, Found found) except -1:
+cdef int add_error_code(Buffer *codes, int16_t code) except -1:
+    """Add a code other than 0 that is not among the codes, of which there are at most MOST_CODES."""
     cdef size_t i
-    cdef size_t count = found._errors.size // sizeof(int16_t)
+    cdef size_t count = codes.size // sizeof(int16_t)
     if code == 0 or count >= MOST_CODES:
         return 0
     for i in range(count):
-        if (<int16_t *>found._errors.data)[i] == code:
+        if (<int16_t *>codes.data)[i] == code:
             return 0
-    put(&found._errors, &code, sizeof(code))
+    put(codes, &code, sizeof(code))
     return 0
+
+
+cdef list error_codes_in(const Buffer *codes):
+    cdef size_t i
+    return [(<int16_t *>codes.data)[i] for i in range(codes.size // sizeof(int16_t))]
 
 
 cdef int take_sized(Op *op, Cursor *c, Found found, int roles) except? -1:
@@ -240,12 +252,6 @@ cdef int take_sized(Op *op, Cursor *c, Found found, int roles) except? -1:
 
 cdef inline str text_of(const unsigned char *at, int32_t size):
     return PyUnicode_DecodeUTF8(<const char *>at, size, b"surrogateescape")
-
-
-cdef inline bint is_zero(const unsigned char *uuid) noexcept:
-    cdef int64_t[2] halves
-    memcpy(halves, uuid, 16)
-    return halves[0] == 0 and halves[1] == 0
 
 
 cdef struct Place:  # where a walk over records fields is

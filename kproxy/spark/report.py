@@ -235,7 +235,7 @@ Asked = tuple[Analysis, dict[str, Value]]
 
 
 class OpenedTables:
-    """The tables that this process has opened for its tasks, which follow each other: each uses the views of those before it.
+    """The tables that this process keeps open from one task to the next, with the views that the tasks have made.
 
     They are closed when no task came for a while. Their files are in Spark's own folder, which it removes when it ends a process.
     """

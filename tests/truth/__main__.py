@@ -3,44 +3,33 @@
 import sys
 import traceback
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import click
 
 from kproxy.analyses.library import load
-from tests.truth import (
-    everyday,
-    harm,
-    healthy,
-    incidents,
-    misuse,
-    notices,
-    operations,
-    production,
-    rare,
-    threes,
-    unreached,
-    unusual,
-)
 from tests.truth.lab import WORKLOADS
 from tests.truth.lab import make as make_one
 from tests.truth.manifest import read_manifests
 from tests.truth.score import score
 
-MODULES = (
-    everyday,
-    harm,
-    healthy,
-    incidents,
-    misuse,
-    notices,
-    operations,
-    production,
-    rare,
-    threes,
-    unreached,
-    unusual,
-)  # they fill WORKLOADS
+WORKLOADS_IN = (
+    "everyday",
+    "harm",
+    "healthy",
+    "incidents",
+    "misuse",
+    "notices",
+    "operations",
+    "production",
+    "rare",
+    "threes",
+    "unreached",
+    "unusual",
+)
+for module in WORKLOADS_IN:
+    import_module(f"tests.truth.{module}")  # it fills WORKLOADS
 STORED = Path(__file__).resolve().parents[2] / "captures" / "truth"
 
 

@@ -60,7 +60,6 @@ cdef class Body:
     cdef bint read(self, Frame frame) except -1
     cdef int walk(self) except -1
     cdef int order(self) except -1
-    cdef int add_code(self, int16_t code) except -1
     cdef list error_codes(self)
     cdef Py_ssize_t count(self) noexcept
     cdef Partition *partition(self, Py_ssize_t number) noexcept

@@ -19,13 +19,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, uint32_t
 from libc.stdlib cimport free, qsort
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memset
 
 from kproxy.output.tables.columns cimport Column
+from kproxy.protocol.found cimport add_error_code, error_codes_in, is_zero, read_tag
 from kproxy.protocol.json_sink cimport put_int, put_word, uuid_text
 from kproxy.protocol.object_codec cimport decode as decode_object
 from kproxy.protocol.program cimport (
-    begin, find_tag, integer_at, KIND_BOOL, KIND_INT64, KIND_STRUCT, read_count, read_element_size, read_presence,
+    begin, integer_at, KIND_BOOL, KIND_INT64, KIND_STRUCT, read_count, read_element_size, read_presence,
     read_size, slice_start, Struct, walk_struct, walk_tags, walk_value,
 )
 from kproxy.protocol.wire cimport be16, be32, be64, Cursor, empty, need, put, read_uvarint
@@ -45,7 +46,6 @@ LARGEST: int = 16 * 1024 * 1024  # bytes of a body; as objects it can be many ti
 WITH_RECORDS: frozenset[str] = frozenset({"ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse"})
 
 cdef enum:
-    MOST_CODES = 256
     MOST_VALUES = 100_000  # values kept of each kind; a frame of 100 MiB could name tens of millions
     MOST_PROTOCOLS = 100  # assignors of a member in one row
     MOST_RANGES = 1_000  # APIs of a broker, and brokers of a cluster, in one row
@@ -268,7 +268,7 @@ cdef class Body:
         return self.decoded
 
     cdef bint read(self, Frame frame) except -1:
-        """Read the body of a frame. Return False without a frame, for one that is not read, and if there is a ``problem``."""
+        """Read the body of a frame; return whether there is one to read. ``problem`` says why one cannot be read, else it is None."""
         self.problem = self.decoded = self.logged = None
         if frame is None or frame.unread:
             return False
@@ -333,21 +333,9 @@ cdef class Body:
             qsort(self.ordered.data, self.count(), sizeof(partition), compare_pointers)
         return 0
 
-    cdef int add_code(self, int16_t code) except -1:
-        cdef size_t i
-        cdef size_t count = self.codes.size // sizeof(int16_t)
-        if code == 0 or count >= MOST_CODES:
-            return 0
-        for i in range(count):
-            if (<int16_t *>self.codes.data)[i] == code:
-                return 0
-        put(&self.codes, &code, sizeof(code))
-        return 0
-
     cdef list error_codes(self):
         """Return every error code other than 0 once, in the order of the body."""
-        cdef size_t i
-        return [(<int16_t *>self.codes.data)[i] for i in range(self.codes.size // sizeof(int16_t))]
+        return error_codes_in(&self.codes)
 
     cdef Text first_name(self, int kind) noexcept:
         """Return the first name of a kind; its ``at`` is NULL if there is none."""
@@ -417,7 +405,7 @@ cdef int compare_pointers(const void *one, const void *other) noexcept nogil:
 
 
 def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
-    """Return (Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not read."""
+    """Return the body of a frame and None; without a body, None and why it cannot be read, which is None if there is nothing to read."""
     cdef Body body = Body()
     return (body, None) if body.read(frame) else (None, body.problem)
 
@@ -511,29 +499,26 @@ cdef int take_array(Wanted *wanted, Op *op, Cursor *c, Body body) except? -1:
 
 
 cdef int take_tags(Node *node, Struct *s, Cursor *c, Body body, bint *is_named, const uint8_t **topic_id) except? -1:
-    cdef uint32_t count, tag, size
+    cdef uint32_t count
     cdef uint32_t _
     cdef Op *op
     cdef Cursor value
+    cdef Wanted *wanted
     if read_uvarint(c, &count) < 0:
         return -1
     for _ in range(count):
-        if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
+        if read_tag(s, c, &op, &value) < 0:
             return -1
-        op = find_tag(s, tag)
-        if op != NULL and node.tagged[op - s.tagged].purposes:
-            begin(&value, c.at, size)
-            value.base = c.base
-            if take(&node.tagged[op - s.tagged], op, &value, body, is_named, topic_id) < 0:
-                return -1
-        c.at += size
+        wanted = NULL if op == NULL else &node.tagged[op - s.tagged]
+        if wanted != NULL and wanted.purposes and take(wanted, op, &value, body, is_named, topic_id) < 0:
+            return -1
     return 0
 
 
 cdef int take_fixed(Wanted *wanted, const uint8_t *at, Body body, const uint8_t **topic_id) except -1:
     cdef Partition *partition
     if wanted.purposes & A_CODE:
-        body.add_code(<int16_t>be16(at))
+        add_error_code(&body.codes, <int16_t>be16(at))
     if wanted.purposes & A_TOPIC_ID and not is_zero(at):
         topic_id[0] = at
     if not wanted.purposes & A_PART:
@@ -578,12 +563,6 @@ cdef int add_name(Body body, int kind, const uint8_t *at, int32_t size) except -
     cdef Text text
     text.at, text.size = at, size
     return put(&body.names[kind], &text, sizeof(text)) if body.names[kind].size < MOST_VALUES * sizeof(text) else 0
-
-
-cdef inline bint is_zero(const uint8_t *uuid) noexcept:
-    cdef int64_t[2] halves
-    memcpy(halves, uuid, 16)
-    return halves[0] == 0 and halves[1] == 0
 
 
 # What was found, as objects

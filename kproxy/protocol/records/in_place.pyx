@@ -114,14 +114,18 @@ cdef class ValueEditor(Editor):
 
     cdef object change
 
-    def __init__(self, change: Callable[[bytes | None, bytes], bytes]):
+    def __init__(self, change: Callable[..., bytes]):
         self.calls_python = True
         self.change = change
 
     def edited(self, bytes data not None, bytes key=None) -> bytes | None:
-        """Return the changed value; None if it stays."""
-        changed = self.change(key, data)
+        """Return the changed value of a record without headers; None if it stays."""
+        changed = self.changed(key, data, NULL)
         return None if changed is data else changed
+
+    cdef object changed(self, object key, bytes value, const RecordShape *record):
+        """Return what the function makes of a value. *record*: it, for its headers; NULL: it has none."""
+        return self.change(key, value)
 
     cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
         with gil:
@@ -129,7 +133,7 @@ cdef class ValueEditor(Editor):
             if record.key_size >= 0:
                 key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
             given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
-            changed = <bytes?>self.change(key, given)
+            changed = <bytes?>self.changed(key, given, record)
             if changed is given:
                 return 0
             put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
@@ -139,26 +143,8 @@ cdef class ValueEditor(Editor):
 cdef class RecordEditor(ValueEditor):
     """Changes values by a function, which gets the record's key, the value, and all headers as Record has them."""
 
-    def __init__(self, change: Callable[[bytes | None, bytes, list[tuple[str, bytes | None]]], bytes]):
-        self.calls_python = True
-        self.change = change
-
-    def edited(self, bytes data not None, bytes key=None) -> bytes | None:
-        """Return the changed value of a record without headers; None if it stays."""
-        changed = self.change(key, data, [])
-        return None if changed is data else changed
-
-    cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
-        with gil:
-            key = None
-            if record.key_size >= 0:
-                key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
-            given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
-            changed = <bytes?>self.change(key, given, headers_of(record))
-            if changed is given:
-                return 0
-            put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
-            return 1
+    cdef object changed(self, object key, bytes value, const RecordShape *record):
+        return self.change(key, value, [] if record == NULL else headers_of(record))
 
 
 cdef list headers_of(const RecordShape *record):
