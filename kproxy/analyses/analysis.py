@@ -90,18 +90,30 @@ CERTAINTY = {
 WHO = ("client_id", "client_address", "software")
 WHEN_AND_WHERE = ("first_at", "last_at", "connection_id", "exchange")
 KEY = re.compile(r"(?:(?P<expression>.*\S)\s+AS\s+)?(?P<name>[a-z_][a-z0-9_]*)", re.DOTALL | re.IGNORECASE)
+# The aggregates that a frame need not write down: those of all findings, and those of columns with these names
 OF_EACH = {
     "software": "max(software)",
     "first_at": "min(seen_at)",
     "last_at": "max(seen_at)",
     "example": "min(example_of(at_us, connection_id, exchange))",
+    "errors": "count(*)",
+    "error_name": "max(error_name)",
+    "api_name": "max(api_name)",
+    "connections": "count(DISTINCT connection_id)",
+    "seconds": "(max(at_us) - min(at_us)) // 1000000",
 }
 OF_SUMS = {
     "software": "max(software)",
     "first_at": "min(first_at)",
     "last_at": "max(last_at)",
     "example": "min(example)",
+    "batches": "CAST(sum(batches) AS BIGINT)",
+    "records": "CAST(sum(records) AS BIGINT)",
+    "bytes": "CAST(sum(bytes) AS BIGINT)",
 }
+ALWAYS = ("software", "first_at", "last_at", "example")
+PAUSE = "pause_seconds"
+PAUSE_MEANING = "After so long without such an answer, the next one begins another episode, with a row of its own."
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
@@ -126,6 +138,9 @@ class Frame(Struct, frozen=True):
     where group_by has it, when (first_at, last_at), and the earliest exchange as the example. ``values`` may replace
     software, first_at, last_at and example. Evidence that is summed up already (``is_summed``) has first_at, last_at
     and example in place of the last four.
+
+    Columns of group_by whose meaning is in MEANINGS come before those that ``columns`` in the header lists. A column that
+    has its usual aggregate (OF_EACH, OF_SUMS) needs no value, and the parameter pause_seconds no declaration.
 
     Without ``group_by`` each row of the SQL is a row of the result: the SQL has all columns, and the frame only puts
     them in order.
@@ -154,7 +169,7 @@ class Frame(Struct, frozen=True):
     @property
     def names(self) -> set[str]:
         """The columns that the grouped evidence has."""
-        return {*self.keys, *self.values, *self.derived, "software", *WHEN_AND_WHERE}
+        return {*self.keys, *self.values, *self.derived, *WHEN_AND_WHERE}
 
 
 class Parameter(Struct, frozen=True):
@@ -271,6 +286,7 @@ class View(Struct, frozen=True):
 def read_analysis(path: Path, *, is_finding: bool = False) -> Analysis:
     """Read an analysis. Raises ConfigError with file and line of each mistake."""
     header, sql, places = _read(path, Header)
+    header = _completed(header)
     mistakes = [Mistake(*places.get(name, (1, 1)), name, message) for name, message in _wrong(header)]
     if mistakes:
         raise ConfigError(mistakes, str(path))
@@ -330,6 +346,29 @@ def _text(path: Path) -> str:
     return text
 
 
+def _completed(header: Header) -> Header:
+    """Add what its frame leaves to the usual: columns of the objects, aggregates, the parameter of the pause."""
+    frame = header.frame
+    if frame is None or not frame.group_by:
+        return header
+    objects = {name: "" for name in frame.keys if name in MEANINGS and name not in header.columns}
+    columns = objects | header.columns
+    usual = {
+        name: value
+        for name, value in (OF_SUMS if frame.is_summed else OF_EACH).items()
+        if name in ALWAYS or (name in columns and name not in (*frame.keys, *frame.derived))
+    }
+    parameters = header.parameters
+    if frame.pause == PAUSE and PAUSE not in parameters:
+        parameters = parameters | {PAUSE: Parameter(600, PAUSE_MEANING)}
+    return replace(
+        header,
+        columns=columns,
+        parameters=parameters,
+        frame=replace(frame, values=usual | frame.values),
+    )
+
+
 def _wrong(header: Header) -> Iterator[tuple[str, str]]:
     """Check what the types of a header cannot express; yield the place and the message of each mistake."""
     for name, parameter in header.parameters.items():
@@ -387,8 +426,7 @@ def framed(frame: Frame, columns: dict[str, str], evidence: str) -> str:
 
 
 def _grouped(frame: Frame, evidence: str) -> str:
-    values = (OF_SUMS if frame.is_summed else OF_EACH) | frame.values
-    columns = frame.keys | {name: value for name, value in values.items() if name not in frame.keys}
+    columns = frame.values | frame.keys
     keys = ", ".join(frame.keys.values())
     before, after = _episodes(frame.pause, keys) if frame.pause else ("", "")
     return (

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: the client was restarted each time
 columns:
-  broker: ""
   fetches: that it gave up
   max_wait_ms: milliseconds for which it asked the broker to wait
   waited_ms: milliseconds for which it waited itself, at most

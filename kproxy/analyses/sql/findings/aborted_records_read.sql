@@ -10,11 +10,9 @@ basis:
   certainty: said
   wrong_if: the program only looks on, as a monitor does
 columns:
-  topic: ""
   records: that it got and that were aborted
   batches: of these
   transactional_id: of the producer that aborted most of them
-  cluster: ""
 action: Set isolation.level=read_committed.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.level
 parameters:

@@ -11,7 +11,6 @@ basis:
   wrong_if: the topic has one replica, or its records may be lost
 columns:
   severity: notice for acks=0, info for acks=1
-  topic: ""
   acks: "0: not even the leader answers; 1: the leader alone"
   batches: record batches sent with it
   records: records sent with it
@@ -25,10 +24,6 @@ order: 30
 only_if: FROM exchanges WHERE acks IN (0, 1)
 frame:
   group_by: [client_id, client_address, cluster, topic, acks]
-  values:
-    batches: CAST(sum(batches) AS BIGINT)
-    records: CAST(sum(records) AS BIGINT)
-    bytes: CAST(sum(bytes) AS BIGINT)
   derived:
     severity: CASE WHEN acks = 0 THEN 'notice' ELSE 'info' END
   having: batches >= $min_batches

@@ -28,7 +28,6 @@ frame:
     client_address: min(client_address)
     requests: count(*)
     addresses: count(DISTINCT client_address)
-    connections: count(DISTINCT connection_id)
   derived:
     shown_client_id: CASE WHEN coalesce(client_id, '') = '' THEN 'empty' ELSE client_id END
   having: requests >= $min_requests

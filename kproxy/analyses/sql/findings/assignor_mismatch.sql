@@ -12,7 +12,6 @@ basis:
   wrong_if: the member joined the group on a connection that was not captured
 columns:
   severity: "critical: it never got into the group; warning: it did later"
-  group_id: ""
   offered: assignors that the member offers
   in_use: assignors that the group has used
   error_name: ""
@@ -29,9 +28,7 @@ frame:
   group_by: [client_id, client_address, cluster, group_key, group_id]
   values:
     offered: max(coalesce(nullif(array_to_string(protocols, ', '), ''), protocol))
-    error_name: max(error_name)
     in_use: max(in_use)
-    errors: count(*)
     got_in: CAST(max(got_in) AS BIGINT)
   derived: {severity: CASE WHEN got_in = 0 THEN 'critical' ELSE 'warning' END}
   having: errors >= $min_errors

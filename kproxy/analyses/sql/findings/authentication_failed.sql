@@ -10,9 +10,6 @@ basis:
   certainty: said
   wrong_if: it is a test of a wrong password
 columns:
-  user_name: ""
-  sasl_mechanism: ""
-  broker: ""
   failures: logins that the broker refused
   error_name: ""
 action: Correct the credentials or sasl.mechanism of that client; many users tried from one address may be an attack.

@@ -12,7 +12,6 @@ basis:
   wrong_if: the broker answered somebody over a path that was not captured, or only one client was captured and its network was cut
 columns:
   severity: "info: all clients worked again within harm_seconds; warning: one did not"
-  broker: ""
   how: closed its connections, or stopped answering
   went_at: the first connection that it closed, or its last answer (UTC)
   back_at: its first answer after that (UTC); none in this capture

@@ -13,7 +13,6 @@ columns:
   what: kind of change
   resource: topic or group, where the request names one
   changes: requests
-  cluster: ""
 action: Compare the times with those of the other findings.
 reference: https://kafka.apache.org/documentation/#basic_ops
 parameters:

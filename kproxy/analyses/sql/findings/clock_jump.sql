@@ -18,7 +18,6 @@ columns:
   set_by_ms: milliseconds by which it was set, about
   went_at: the last time before it was set (UTC)
   connections: connections that show it
-  cluster: ""
 action: Keep the clock of the capturing host in step (NTP), and read the parts before and after it by themselves.
 reference: https://kafka.apache.org/documentation/#monitoring
 parameters:
@@ -32,7 +31,6 @@ frame:
     client_address: min_by(client_address, at_us)
     set_by_ms: coalesce(max(before_us - at_us) FILTER (direction = 'back'), min(at_us - before_us)) // 1000
     went_at: make_timestamptz(max(before_us))
-    connections: count(DISTINCT connection_id)
   having: connections >= $min_connections
   order_by: set_by_ms DESC
 */

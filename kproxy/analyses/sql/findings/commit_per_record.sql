@@ -10,8 +10,6 @@ basis:
   certainty: measured
   wrong_if: the topic gets hardly a record per poll
 columns:
-  group_id: ""
-  topic: ""
   commits: commits that moved a partition on, each once however many partitions it moved
   records: offsets by which these commits moved partitions on
   records_per_commit: records / commits
@@ -29,7 +27,6 @@ frame:
   group_by: [group_id, client_id, client_address, cluster, topic]
   values:
     commits: CAST(sum(commits) AS BIGINT)
-    records: CAST(sum(records) AS BIGINT)
     commits_in_busiest_minute: max(commits)
   derived:
     records_per_commit: round(records / commits, 1)

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: that minute was an exception, as at a start
 columns:
-  group_id: ""
   commits: OffsetCommit requests that were not refused
   commits_in_busiest_minute: OffsetCommit requests in the minute with the most
   repeated_percent: percent of the committed offsets that had been committed before

@@ -11,13 +11,10 @@ basis:
   certainty: said
   wrong_if: an operator sets offsets back again and again
 columns:
-  group_id: ""
-  topic: ""
   partitions: number of partitions with such commits
   setbacks: commits that went behind a commit of another client
   records: offsets from the farthest such commit to the one before
   clients: that commit these partitions
-  cluster: ""
 action: Have both subscribe, so that the group gives each partition to one of them; or give each its own group.id, or its own partitions.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:

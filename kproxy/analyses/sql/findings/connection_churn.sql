@@ -11,7 +11,6 @@ basis:
   certainty: measured
   wrong_if: a proxy or NAT stands for many clients that have the same client id
 columns:
-  broker: ""
   connections: connections that did some work and lived shorter than max_seconds
   connections_in_busiest_minute: such connections opened in the minute with the most
   requests_per_connection: average number of requests on them

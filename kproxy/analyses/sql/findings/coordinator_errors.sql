@@ -21,7 +21,6 @@ reference: https://kafka.apache.org/documentation/#design_offsetmanagement
 parameters:
   min_errors: {default: 10, meaning: "Fewer such answers to a client for a group or transactional id are not listed."}
   min_seconds: {default: 10, meaning: "Groups that recovered within this time are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Answers without an error in between may be among the exchanges that are missing.
 verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. {most errors}: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
 order: 14
@@ -30,10 +29,7 @@ frame:
   group_by: [client_id, client_address, cluster, coordinated AS resource]
   pause: pause_seconds
   values:
-    error_name: max(error_name)
     brokers: count(DISTINCT broker)
-    errors: count(*)
-    seconds: (max(at_us) - min(at_us)) // 1000000
     went_on: max(last_worked_us) > max(at_us)
   derived: {severity: CASE WHEN went_on THEN 'warning' ELSE 'critical' END}
   having: errors >= $min_errors AND seconds >= $min_seconds

@@ -14,9 +14,6 @@ basis:
   wrong_if: the capture itself was damaged (another capture of the same packets is whole)
 columns:
   severity: "notice: its records were acknowledged or read another time; else critical"
-  broker: ""
-  topic: ""
-  partition: ""
   direction: produced or fetched
   reason: what is wrong
   batches: batches with a wrong checksum, or refused as corrupt

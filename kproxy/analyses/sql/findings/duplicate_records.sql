@@ -12,11 +12,9 @@ basis:
   wrong_if: the first one never reached the broker, or the program writes records alike on purpose
 columns:
   severity: "warning: the batches were seen in the topic twice; notice: the first one had no answer, and may not have got there"
-  topic: ""
   batches: that were sent again
   records: in these batches
   twice: records that the broker said it may have, or that were read at two offsets
-  cluster: ""
 action: Set enable.idempotence=true (with acks=all); make handling records twice harmless; find out why the broker was late.
 reference: https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence
 parameters:

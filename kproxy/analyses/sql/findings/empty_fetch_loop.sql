@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: that minute was an exception, as at a start
 columns:
-  broker: ""
   fetches: Fetch requests that were answered without an error
   empty: Fetch requests whose answer had no records
   empty_in_busiest_minute: empty answers in the minute with the most

@@ -23,7 +23,6 @@ columns:
   waiting_percent: share of that time in which it waited for answers that brought a part of what was there, or took long to bring it
   throttled_percent: share of that time for which answers to Fetch throttled it
   idle_percent: share of that time in which it had no Fetch at a broker
-  cluster: ""
 action: >
   consumer: look at what it does with a record; add members (up to one per partition), or handle records in parallel. broker: see
   latency for Fetch, and small_fetches. quota: raise its consumer_byte_rate or request_percentage, or have it read less.

@@ -11,7 +11,6 @@ basis:
   certainty: measured
   wrong_if: the clock of the capturing host was behind, or the topic gives records the broker's time (LogAppendTime) and nobody was seen to read it
 columns:
-  topic: ""
   batches: batches with a time stamp too far ahead
   records: records in these batches
   most_seconds_ahead: farthest time stamp ahead of its request, in seconds

@@ -14,7 +14,6 @@ columns:
   groups: that it joined, each once
   first_group: group that it joined first
   last_group: group that it joined last
-  cluster: ""
 action: Give it a group.id that stays; for a program that wants no group, assign its partitions (assign) and do not commit.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:

@@ -11,7 +11,6 @@ basis:
   certainty: measured
   wrong_if: commits went to a coordinator that was not captured, or the application keeps its offsets elsewhere
 columns:
-  group_id: ""
   records: records that the client fetched
   seconds: seconds for which it fetched as a member
 action: Set enable.auto.commit=true or commit in the application; where offsets are kept elsewhere on purpose, leave it.
@@ -30,7 +29,7 @@ only_if: >-
 frame:
   group_by: [client_id, client_address, cluster, group_id]
   pause: pause_seconds
-  values: {records: CAST(sum(records) AS BIGINT), seconds: (max(at_us) - min(at_us)) // 1000000}
+  values: {records: CAST(sum(records) AS BIGINT)}
   having: records >= $min_records AND seconds >= $min_seconds
   order_by: records DESC
 */

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: they are used again after the end of the capture
 columns:
-  broker: ""
   connections: open at the end of their capture without a request for min_idle_seconds
   longest_idle_seconds: seconds from its last frame to the end of its capture
 action: Close producers, consumers and admin clients that are no longer used, or better, make one and keep it.

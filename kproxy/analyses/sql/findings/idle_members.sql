@@ -10,7 +10,6 @@ basis:
   certainty: said
   wrong_if: a later assignment was not captured
 columns:
-  group_id: ""
   generation: the last generation in the capture
   members: its members
   idle: members without a partition

@@ -11,7 +11,6 @@ basis:
   certainty: measured
   wrong_if: the records are replayed on purpose, or the topic gives them the broker's time (LogAppendTime) and nobody was seen to read it
 columns:
-  topic: ""
   batches: batches whose latest time stamp is behind an earlier one
   records: records in these batches
   most_seconds_late: farthest behind, in seconds

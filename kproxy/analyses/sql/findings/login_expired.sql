@@ -10,7 +10,6 @@ basis:
   certainty: inferred
   wrong_if: something between them closes connections after that time
 columns:
-  broker: ""
   connections: that the broker closed so
   seconds: that the shortest of them lasted
   longest_seconds: that the longest of them lasted

@@ -21,7 +21,6 @@ columns:
   end_offset: end of what had been acknowledged before
   records: offsets between the two
   acks: acks of the producer whose batch was the first to take such an offset, or was refused
-  cluster: ""
 action: >
   Send the records between these offsets again, from where they came from. Set unclean.leader.election.enable=false, acks=all and
   min.insync.replicas=2.

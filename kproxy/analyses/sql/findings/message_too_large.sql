@@ -11,7 +11,6 @@ basis:
   wrong_if: the records were acknowledged on a connection that was not captured
 columns:
   severity: "critical: records lost; info: all acknowledged in smaller batches; notice: the capture does not show what became of them"
-  topic: ""
   errors: refused record batches for this topic
   lost: records in them that were never acknowledged
   error_name: ""
@@ -28,8 +27,6 @@ only_if: FROM record_batches WHERE error_code IN (10, 18)
 frame:
   group_by: [client_id, client_address, cluster, topic]
   values:
-    error_name: max(error_name)
-    errors: count(*)
     largest_bytes: max(size)
     lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)

@@ -30,7 +30,6 @@ frame:
   values:
     requests: count(*)
     requests_in_busiest_minute: max(requests_in_minute)
-    connections: count(DISTINCT connection_id)
     without_topics: count(CASE WHEN coalesce(len(topics), 0) = 0 THEN 1 END)
     response_bytes: CAST(sum(response_size) AS BIGINT)
   having: requests_in_busiest_minute >= $min_requests_per_minute

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: the topic takes larger batches than its broker (max.message.bytes)
 columns:
-  topic: ""
   batches: batches near the limit
   largest_bytes: size of the largest of them, in bytes
   percent_of_max: the same as percent of max_message_bytes

@@ -10,7 +10,6 @@ basis:
   certainty: said
   wrong_if: the values are compressed or encrypted already
 columns:
-  topic: ""
   batches: record batches without compression
   records: records in these batches
   bytes: bytes of these batches on the wire
@@ -25,10 +24,6 @@ order: 50
 only_if: FROM record_batches WHERE direction = 'produce' AND codec = 'none' HAVING sum(size) >= $min_bytes
 frame:
   group_by: [client_id, client_address, cluster, topic]
-  values:
-    batches: CAST(sum(batches) AS BIGINT)
-    records: CAST(sum(records) AS BIGINT)
-    bytes: CAST(sum(bytes) AS BIGINT)
   derived: {bytes_per_batch: bytes // batches}
   having: bytes >= $min_bytes AND bytes >= batches * $min_batch_bytes
   order_by: bytes DESC

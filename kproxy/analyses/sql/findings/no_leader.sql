@@ -11,8 +11,6 @@ basis:
   wrong_if: clients used the partition over connections that were not captured
 columns:
   severity: "critical: nobody wrote or read the partition afterwards; warning: somebody did"
-  topic: ""
-  partition: ""
   errors: answers that there is no leader
   seconds: from the first such answer to the last
 action: Bring the brokers back that hold the partition (kafka-topics.sh --describe --unavailable-partitions), look at their disks, and give the topic more replicas.
@@ -20,7 +18,6 @@ reference: https://kafka.apache.org/documentation/#replication
 parameters:
   min_errors: {default: 3, meaning: "Fewer such answers to a client for a partition are not listed."}
   min_seconds: {default: 5, meaning: "Partitions that had a leader again within this time are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Answers that name a leader may be among the exchanges that are missing.
 verdict: "{count topic:topic has/topics have} partitions without a leader. {most seconds}: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s[{rows where severity=critical:?}, and nobody used it afterwards|, then it had one again]. Bring the brokers back that hold it, or their disks: kafka-topics.sh --describe --unavailable-partitions."
 order: 9
@@ -29,8 +26,6 @@ frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition]
   pause: pause_seconds
   values:
-    errors: count(*)
-    seconds: (max(at_us) - min(at_us)) // 1000000
     is_back: max(last_worked_us) > max(at_us)
   derived:
     severity: CASE WHEN is_back THEN 'warning' ELSE 'critical' END

@@ -11,7 +11,6 @@ basis:
   certainty: inferred
   wrong_if: the broker was slow at these very seconds for another reason, or another client that was not captured came with it
 columns:
-  broker: ""
   client_id: the client at that address that sent most
   load_percent: the share of the address of the load of the broker in these seconds (bytes of requests, and request_bytes for each)
   bytes_per_second: bytes of these requests a second, while it is so busy
@@ -23,7 +22,6 @@ columns:
   loaded_ms: median time of its answers in these seconds, in milliseconds
   times: how many times as long
   seconds: number of these seconds
-  cluster: ""
 action: Give that client a quota (producer_byte_rate, request_percentage), or spread its work; look at the broker's RequestQueueSize and RequestHandlerAvgIdlePercent.
 reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:

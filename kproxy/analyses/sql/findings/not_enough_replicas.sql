@@ -12,9 +12,6 @@ basis:
   wrong_if: the records were acknowledged on a connection that was not captured
 columns:
   severity: "critical: records lost, or refused still after 30 s; warning: refused for 30 s, or up to the end of the capture; else notice"
-  broker: ""
-  topic: ""
-  partition: ""
   errors: refused record batches for this partition
   lost: records in them that were never acknowledged
   error_name: ""
@@ -23,7 +20,6 @@ action: Bring the missing brokers back; look for under-replicated partitions (ka
 reference: https://kafka.apache.org/documentation/#topicconfigs_min.insync.replicas
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a partition are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:producer to a partition is/producers to partitions are} refused because too few replicas are in sync. {most errors}: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s; {lost:record/records} never acknowledged. If it lasts, bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
 order: 10
 only_if: FROM record_batches WHERE error_code IN (19, 20)
@@ -31,9 +27,6 @@ frame:
   group_by: [client_id, client_address, cluster, broker, topic, partition]
   pause: pause_seconds
   values:
-    error_name: max(error_name)
-    errors: count(*)
-    seconds: (max(at_us) - min(at_us)) // 1000000
     lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)
   derived:

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: it is a health check that ought to be there
 columns:
-  broker: ""
   not_kafka: "what it looks like: http, ssh, unknown"
   connections: ""
 action: Correct the port of that client; let health checks open a connection and send nothing.

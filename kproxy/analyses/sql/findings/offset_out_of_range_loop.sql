@@ -11,8 +11,6 @@ basis:
   wrong_if: the consumer read the partition over a connection that was not captured
 columns:
   severity: "critical: it read nothing in between; warning: it did"
-  topic: ""
-  partition: ""
   errors: OFFSET_OUT_OF_RANGE answers for the partition
   reads: fetches of this partition in between that the broker answered without an error
   seconds: ""
@@ -22,14 +20,13 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
 parameters:
   min_errors: {default: 5, meaning: "Fewer such answers to a client for a partition are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:consumer of a partition keeps/consumers of partitions keep} asking for offsets that are gone. [{rows where severity=critical:?}Worst|Most]: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} in {seconds:,} s. [{rows where severity=critical:?}It reads nothing|It reads in between]: reset its group's offsets or set auto.offset.reset."
 order: 12
 only_if: FROM errors WHERE api_key = 1 AND error_code = 1
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition]
   pause: pause_seconds
-  values: {errors: CAST(sum(count) AS BIGINT), seconds: (max(at_us) - min(at_us)) // 1000000, reads: CAST(max(reads) - min(reads) AS BIGINT)}
+  values: {errors: CAST(sum(count) AS BIGINT), reads: CAST(max(reads) - min(reads) AS BIGINT)}
   derived: {severity: CASE WHEN reads = 0 THEN 'critical' ELSE 'warning' END}
   having: errors >= $min_errors
   order_by: reads = 0 DESC, errors DESC

@@ -10,7 +10,6 @@ basis:
   certainty: said
   wrong_if: a proxy in between converts what newer clients send
 columns:
-  topic: ""
   magic: message format, 0 or 1
   batches: messages or compressed wrappers
   records: ""
@@ -24,8 +23,6 @@ only_if: FROM record_batches WHERE direction = 'produce' AND magic < 2
 frame:
   group_by: [client_id, client_address, cluster, topic, magic]
   values:
-    batches: CAST(sum(batches) AS BIGINT)
-    records: CAST(sum(records) AS BIGINT)
     bytes: CAST(sum(bytes) AS BIGINT)
   having: batches >= $min_batches
   order_by: records DESC

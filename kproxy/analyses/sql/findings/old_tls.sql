@@ -8,7 +8,6 @@ basis:
   certainty: said
   wrong_if: a proxy in front of the broker answered in its place
 columns:
-  broker: ""
   tls_version: negotiated version
   connections: ""
 action: Update the client's TLS library and set ssl.enabled.protocols=TLSv1.2,TLSv1.3 on client and broker.

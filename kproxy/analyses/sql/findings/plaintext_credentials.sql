@@ -10,9 +10,6 @@ basis:
   certainty: measured
   wrong_if: the capture was decrypted before it came here, or was taken behind a proxy that ends TLS
 columns:
-  user_name: ""
-  sasl_mechanism: ""
-  broker: ""
   connections: connections with a login in the clear
 action: Use security.protocol=SASL_SSL on this listener, then change the passwords that were sent; SCRAM without TLS is only a little better.
 reference: https://kafka.apache.org/documentation/#security_sasl_plain_production

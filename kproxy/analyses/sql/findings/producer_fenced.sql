@@ -25,14 +25,13 @@ reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+On
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a transactional.id are not listed."}
   min_for_warning: {default: 5, meaning: "From so many answers on it is a warning; fewer are what one restart makes."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:producer/producers} fenced. {most errors}: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}; cause: {cause}. Displaced once after a restart is normal; if it repeats, two instances share the id. If transactions time out, commit more often or raise transaction.timeout.ms."
 order: 31
 only_if: FROM errors WHERE error_code IN (47, 48, 90)
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(CASE WHEN resource_type = 'transactional_id' THEN resource END, transactional_id) AS transactional_id"]
   pause: pause_seconds
-  values: {error_name: max(error_name), cause: min(cause), errors: count(*), connections: count(DISTINCT connection_id)}
+  values: {cause: min(cause)}
   derived:
     severity: CASE WHEN errors >= $min_for_warning THEN 'warning' ELSE 'notice' END
   having: errors >= $min_errors

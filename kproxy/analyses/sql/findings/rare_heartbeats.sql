@@ -10,11 +10,9 @@ basis:
   certainty: measured
   wrong_if: heartbeats that the capture lost lie in between
 columns:
-  group_id: ""
   session_timeout_ms: milliseconds that the member asked for
   interval_ms: median time between its heartbeats, in milliseconds
   heartbeats: "that came after another one"
-  cluster: ""
 action: Set heartbeat.interval.ms to a third of session.timeout.ms, or less.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_heartbeat.interval.ms
 parameters:

@@ -10,9 +10,6 @@ basis:
   certainty: measured
   wrong_if: the transaction that holds it back writes on and commits soon
 columns:
-  broker: ""
-  topic: ""
-  partition: ""
   last_stable_offset: first offset of the open transaction
   high_watermark: end of the partition
   waiting: offsets from last_stable_offset to high_watermark
@@ -29,7 +26,7 @@ order: 17
 only_if: FROM offsets WHERE kind = 'fetch' AND last_stable_offset >= 0 AND high_watermark > last_stable_offset
 frame:
   group_by: [connection_id, client_id, client_address, cluster, broker, topic, partition, last_stable_offset]
-  values: {fetches: count(*), high_watermark: max(high_watermark), seconds: (max(at_us) - min(at_us)) // 1000000}
+  values: {fetches: count(*), high_watermark: max(high_watermark)}
   derived: {waiting: high_watermark - last_stable_offset}
   having: seconds >= $min_seconds AND fetches >= $min_fetches
   order_by: seconds DESC

@@ -46,7 +46,6 @@ frame:
     generations: count(DISTINCT formed_generation)
     members: count(DISTINCT nullif(member_id, ''))
     addresses: count(DISTINCT client_address)
-    seconds: (max(at_us) - min(at_us)) // 1000000
   derived:
     severity: CASE WHEN generations >= 3 * $min_rebalances THEN 'critical' ELSE 'warning' END
   order_by: generations DESC

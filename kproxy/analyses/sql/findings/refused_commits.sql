@@ -10,8 +10,6 @@ basis:
   certainty: said
   wrong_if: what was read had been committed before
 columns:
-  group_id: ""
-  member_id: ""
   commits: commits that the coordinator refused
   error_name: ""
 action: >

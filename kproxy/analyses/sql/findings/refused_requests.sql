@@ -12,7 +12,6 @@ basis:
   wrong_if: the program expects the error, or went on over a connection that was not captured
 columns:
   severity: "critical: records lost; notice: the same was answered without an error afterwards; else warning"
-  api_name: ""
   resource: topic, group or transactional id; none
   error_name: ""
   message: what the broker says of it
@@ -24,7 +23,6 @@ reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers of a client for a resource are not listed."}
   min_metadata_errors: {default: 3, meaning: "Fewer answers to Metadata, which tools also ask with names that people typed, are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Answers without an error afterwards may be among the exchanges that are missing.
 verdict: "{count client_id:client has/clients have} requests refused that no retry mends. {most errors}: {client_id} at {client_address}, {api_name} for {resource}, {errors:time/times} {error_name}[{rows where severity=critical:?}; {sum lost:record/records} never acknowledged in all|]. Change {change}."
 order: 12
@@ -37,7 +35,6 @@ frame:
   pause: pause_seconds
   values:
     message: max(message)
-    errors: count(*)
     lost: CAST(sum(lost) AS BIGINT)
     change: max(change)
     is_answered: max(last_worked_us) > max(at_us)

@@ -13,8 +13,6 @@ basis:
   wrong_if: a resend went over a path that was not captured
 columns:
   severity: "critical: records lost; info: all acknowledged; notice: the capture does not show what became of them"
-  topic: ""
-  partition: ""
   producer_id: producer id of the refused batch
   errors: refused batches
   lost: records in refused batches that were never acknowledged
@@ -32,8 +30,6 @@ only_if: FROM record_batches WHERE error_code IN (45, 46, 59)
 frame:
   group_by: [client_id, client_address, cluster, topic, partition, producer_id]
   values:
-    error_name: max(error_name)
-    errors: count(*)
     base_sequence: min(base_sequence)
     lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)

@@ -10,7 +10,6 @@ basis:
   certainty: inferred
   wrong_if: the broker closed them for another reason, such as its limits of connections, or a restart
 columns:
-  topic: ""
   broker: ""
   connections: that ended with such a request
   records: in the last request of each
@@ -28,7 +27,6 @@ only_if: FROM exchanges WHERE api_key = 0 AND acks = 0 HAVING count(*) >= $min_c
 frame:
   group_by: [client_id, client_address, cluster, broker, topic]
   values:
-    connections: count(DISTINCT connection_id)
     records: CAST(sum(count) AS BIGINT)
     largest_bytes: max(size)
     between_seconds: (max(closed_us) - min(closed_us)) // 1000000 // count(DISTINCT connection_id)

@@ -13,8 +13,6 @@ basis:
   wrong_if: the capture was taken at the client, and the network in between is slow
 columns:
   client_id: client of the slowest answer
-  broker: ""
-  api_name: ""
   requests: answers of the API, without those that wait by design
   slow: answers that took longer than slow_ms
   percent: "slow as percent of requests; or, from five slow_seconds on, slow_seconds as percent of seconds, if that is more"

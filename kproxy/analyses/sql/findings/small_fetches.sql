@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: the consumer catches up all the same
 columns:
-  broker: ""
   fetches: answers with records while at least min_lag behind
   records: in those answers
   bytes_per_fetch: average bytes of records

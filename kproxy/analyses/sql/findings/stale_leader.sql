@@ -12,9 +12,6 @@ basis:
   wrong_if: the client produced or read elsewhere over a connection that was not captured
 columns:
   severity: "critical: nothing of the partition succeeded after that; warning: something did"
-  broker: ""
-  topic: ""
-  partition: ""
   api_name: ""
   error_name: ""
   errors: answers that the broker does not lead the partition
@@ -25,7 +22,6 @@ reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:
   min_errors: {default: 10, meaning: "Fewer such answers on one connection for a partition are not listed."}
   min_seconds: {default: 5, meaning: "Clients that followed within this time are not listed."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 sampled: Metadata requests and fetches elsewhere in between may be among the exchanges that are missing.
 verdict: "{rows:client of a partition does/clients of partitions do} not follow its new leader. {most errors}: {client_id} at {client_address} asks {broker} for {topic}-{partition}, {errors:time/times} in {seconds:,} s. Restart that client; then check advertised.listeners and update it."
 order: 18
@@ -34,10 +30,6 @@ frame:
   group_by: [connection_id, client_id, client_address, cluster, broker, resource AS topic, partition]
   pause: pause_seconds
   values:
-    api_name: max(api_name)
-    error_name: max(error_name)
-    errors: count(*)
-    seconds: (max(at_us) - min(at_us)) // 1000000
     succeeded: CAST(max(succeeded) AS BIGINT)
   derived:
     severity: CASE WHEN succeeded = 0 THEN 'critical' ELSE 'warning' END

@@ -11,8 +11,6 @@ basis:
   certainty: inferred
   wrong_if: it fetches over connections that were not captured, or a quota or its own design makes it wait
 columns:
-  group_id: ""
-  member_id: ""
   seconds: without a Fetch, while heartbeats went on
   records: produced meanwhile to the partitions that it has
   partitions: that it has and to which these were produced

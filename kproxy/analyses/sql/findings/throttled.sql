@@ -10,7 +10,6 @@ basis:
   certainty: said
   wrong_if: the client was slow for another reason (compare its latency)
 columns:
-  api_name: ""
   throttled: answers that told the client to wait
   exchanges: all answers
   throttled_ms: sum of the waiting times, in milliseconds

@@ -10,7 +10,6 @@ basis:
   certainty: measured
   wrong_if: records have to leave at once, one by one
 columns:
-  topic: ""
   batches: ""
   records: ""
   records_per_batch: average number of records in a batch
@@ -30,8 +29,6 @@ only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min
 frame:
   group_by: [client_id, client_address, cluster, topic]
   values:
-    batches: CAST(sum(batches) AS BIGINT)
-    records: CAST(sum(records) AS BIGINT)
     bytes: CAST(sum(bytes) AS BIGINT)
     batches_in_busiest_minute: CAST(max(batches) AS BIGINT)
   derived:

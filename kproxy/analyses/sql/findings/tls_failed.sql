@@ -11,7 +11,6 @@ basis:
   certainty: measured
   wrong_if: it is a scan or a monitor that tries what ought to be refused
 columns:
-  broker: ""
   alert: "side that refuses, and why: as TLS calls it"
   cause: what the alert means
   change: what to change
@@ -34,7 +33,6 @@ frame:
     tls_server_name: coalesce(max(tls_server_name), 'none')
     connections: count(*)
     connections_that_worked: max(worked)
-    seconds: (max(at_us) - min(at_us)) // 1000000
     first_at: min(first_seen_at)
     last_at: max(last_seen_at)
     example: min(struct_pack(at_us := at_us, connection_id := connection_id, exchange := CAST(NULL AS BIGINT)))

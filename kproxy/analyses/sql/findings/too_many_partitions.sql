@@ -10,7 +10,6 @@ basis:
   certainty: said
   wrong_if: the partitions hardly have records
 columns:
-  broker: ""
   requests: Fetch requests with at least min_partitions
   partitions: most in one of them
   largest_request_bytes: size of the largest of them, in bytes

@@ -14,7 +14,6 @@ basis:
   certainty: inferred
   wrong_if: the capture lost the answers
 columns:
-  broker: ""
   requests: requests without an answer
   connections: connections of these requests
   closed_by_broker: connections that the broker closed
@@ -32,7 +31,6 @@ frame:
   group_by: [client_id, client_address, broker]
   values:
     requests: count(*)
-    connections: count(DISTINCT connection_id)
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
     apis: sorted_set(api_name)
     reason: max(unanswered)

@@ -10,8 +10,6 @@ basis:
   certainty: said
   wrong_if: it is a probe that is meant to fail
 columns:
-  user_name: ""
-  api_name: ""
   resource_type: topic, group, cluster, transactional_id or none
   resource: its name
   errors: refusals
@@ -25,7 +23,6 @@ order: 25
 only_if: FROM errors WHERE error_code IN (29, 30, 31, 53, 65)
 frame:
   group_by: [client_id, client_address, cluster, user_name, api_name, error_name, asked_for AS resource_type, resource]
-  values: {errors: count(*)}
   derived:
     resource: CASE WHEN resource_type = 'cluster' THEN 'kafka-cluster' ELSE resource END
   having: errors >= $min_errors

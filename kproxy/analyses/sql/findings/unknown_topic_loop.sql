@@ -11,7 +11,6 @@ basis:
   certainty: said
   wrong_if: the topic was about to be created
 columns:
-  topic: ""
   errors: answers that the topic or partition does not exist
   error_name: ""
   api_name: ""
@@ -22,18 +21,12 @@ parameters:
   min_errors: {default: 10, meaning: "Fewer such answers to a client for a topic are not listed."}
   min_seconds: {default: 3, meaning: "A client that stopped within this time is not listed."}
   max_seconds: {default: 30, meaning: "Metadata answers are left out that came at most so long before the topic was there for the same client: programs often start before their topics are created."}
-  pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. {most errors}: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
 order: 21
 only_if: FROM errors WHERE error_code IN (3, 100) HAVING count(*) >= $min_errors
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic]
   pause: pause_seconds
-  values:
-    errors: count(*)
-    api_name: max(api_name)
-    error_name: max(error_name)
-    seconds: (max(at_us) - min(at_us)) // 1000000
   having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */

@@ -37,9 +37,7 @@ frame:
     lookups: count(*)
     lookups_in_busiest_half_minute: max(in_half_minute)
     coordinators: count(CASE WHEN api_key = 10 THEN 1 END)
-    connections: count(DISTINCT connection_id)
     topic: max(topic)
-    seconds: (max(at_us) - min(at_us)) // 1000000
   having: lookups_in_busiest_half_minute >= $min_lookups AND seconds >= $min_seconds
   order_by: lookups DESC
 */
