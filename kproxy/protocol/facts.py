@@ -145,8 +145,9 @@ def facts() -> Facts:
 @functools.cache
 def releases() -> dict[tuple[int, int], str]:
     """Return (api_key, api_version) -> the Kafka release that introduced it, if a published reference says so."""
-    lines = (line.split() for line in read_data_file("releases.txt").splitlines() if line and not line.startswith("#"))
-    return {(int(key), int(version)): release for key, version, release in lines}
+    lines = (line.split() for line in read_data_file("releases.txt").splitlines() if not line.startswith("#"))
+    found = ((int(key), word.split(":")) for key, *words in lines for word in words)
+    return {(key, version): release for key, (versions, release) in found for version in Versions.parse(versions)}
 
 
 def snake_case(name: str) -> str:

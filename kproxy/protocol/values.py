@@ -104,8 +104,8 @@ def _read_head(line: str) -> ValueSet:
 def _add_line(values: ValueSet, line: str) -> None:
     first, _, rest = line.partition(" ")
     if first == "@":
-        message, _, name = rest.partition(" ")
-        values.fields.append((message, name))
+        message, *names = rest.split(" ")
+        values.fields += [(message, name) for name in names]
     else:
         values.texts[first] = rest
 

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from kproxy.extract.__main__ import FACTS
+from kproxy.protocol.facts import releases
 from kproxy.protocol.versions import Versions
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LINES = FACTS.read_text(encoding="utf-8").splitlines()
-RELEASES = [
-    line.split()
-    for line in FACTS.with_name("releases.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
-]
+RELEASES = [(key, version, release) for (key, version), release in releases().items()]
 
 
 def options(line: str) -> dict[str, str]:
@@ -111,7 +108,7 @@ def test_every_version_of_every_api_has_its_release_and_no_other_has() -> None:
         int(line.split()[1]): Versions.parse(options(line)["versions"]) for line in LINES if line.startswith("api ")
     }
     expected = [(key, version) for key, versions in apis.items() for version in versions]
-    assert [(int(key), int(version)) for key, version, _ in RELEASES] == expected
+    assert list(releases()) == expected
     assert len(expected) == 361
 
 
@@ -143,4 +140,4 @@ def test_releases_are_written_as_kafka_numbers_them() -> None:
     ],
 )
 def test_releases_agree_with_the_kips(key: int, version: int, release: str) -> None:
-    assert [str(key), str(version), release] in RELEASES
+    assert releases()[key, version] == release
