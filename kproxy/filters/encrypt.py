@@ -57,7 +57,7 @@ from kproxy.filters.fetched_records import (
     topic_name,
     withhold_unknown,
 )
-from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, take_long
+from kproxy.filters.large_records import TOO_LARGE, UNREADABLE
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
@@ -74,6 +74,9 @@ T = TypeVar("T")
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
 LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
 OUTAGE_S = 60.0  # between two that are logged
+AT_ONCE = 1_310_720  # bytes of values, and ...
+RECORDS_AT_ONCE = 1_500  # ... records that are encrypted in about a millisecond
+COMPRESSED_AT_ONCE = 16_384  # bytes of a batch, which may become a multiple of that
 MOST_GROUPS = 10_000
 MOST_MISSING = 8  # data keys that a share group waits for
 MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
@@ -545,8 +548,7 @@ class Encrypt(Filter):
         if not jobs:
             return Forward()
         self._note_outage()
-        is_long = any(job.fields for job in jobs) or take_long([job.partition.records for job in jobs])
-        if not self._have_keys(jobs) or is_long:
+        if not self._have_keys(jobs) or _take_long(jobs):
             return self._encrypt_later(request, jobs)
         for job in jobs:
             _encrypt(job)
@@ -669,7 +671,7 @@ class Encrypt(Filter):
         readings = list(self._readings(response.message))
         if readings:
             self._note_outage()
-        if any(reading.fields for reading in readings) or take_long([one.partition.records for one in readings]):
+        if _take_long(readings):
             return self._decrypt_later(response, readings, withheld)
         for number, reading in enumerate(readings):
             try:
@@ -759,7 +761,7 @@ class Reading:
         self.partition = partition
         self._filter = filter_
         self._topic = topic
-        self._rule = rule
+        self.rule = rule
         self._reader = filter_.reader(topic, rule)
         self.missing = self._reader.missing
         self.fields = filter_.fields_of(topic, rule)
@@ -788,7 +790,7 @@ class Reading:
         def report(error: CannotDecrypt, policy: Policy) -> None:
             reports.append((error, "skipped" if policy == "skip" else "passed"))
 
-        rule = self._rule
+        rule = self.rule
         self.waits_for_schema = False
         fields = None if self.fields is None else self.fields.decrypting(self._reader, self._wait_for_schema)
         try:
@@ -814,6 +816,21 @@ class Reading:
         for error, event in self._reports:
             self._filter.note_value(error, event, self._topic, self.partition.partition_index)
         return give(response, self.partition, changed)
+
+
+def _take_long(parts: Sequence[Job | Reading]) -> bool:
+    """Return whether encrypting or decrypting the records of these partitions takes more than about a millisecond.
+
+    What takes less costs less on the event loop than in a thread, with its two changes of threads.
+    """
+    if any(part.fields or part.rule.compress for part in parts):
+        return True
+    if sum(len(part.partition.records) for part in parts) > AT_ONCE:
+        return True
+    batches = [batch for part in parts for batch in read_batches(part.partition.records)]
+    if any(batch.codec and batch.size > COMPRESSED_AT_ONCE for batch in batches):
+        return True
+    return sum(batch.count or 1 for batch in batches) > RECORDS_AT_ONCE
 
 
 def _if_known(data_key: Callable[[], T]) -> T | None:

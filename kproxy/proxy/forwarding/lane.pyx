@@ -76,6 +76,18 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+cdef extern from * nogil:
+    """
+    #include <malloc.h>
+    static inline void kproxy_keep_freed(int most) {
+    #ifdef __GLIBC__
+        mallopt(M_MMAP_THRESHOLD, most);
+        mallopt(M_TRIM_THRESHOLD, most);
+    #endif
+    }
+    """
+    void kproxy_keep_freed(int most)
+
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.forwarding.in_flight cimport (
@@ -102,6 +114,8 @@ cdef enum:
     HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
     TAIL_LIMIT = 1_048_576  # bytes of a response from the first address on
     HELD_AT_FIRST = 4_096  # bytes
+    HELD_LARGE = 131_072  # bytes; after one frame of more, KEPT_FREED applies
+    KEPT_FREED = 16_777_216  # bytes that malloc keeps for the next large frame: new pages cost as much as encrypting their bytes
     BEYOND_BUDGET = 65_536  # bytes that a link may have in its buffers though the memory budget is used up
     RELIEF_SHARE = 8  # lanes that starve are read again when an eighth of the budget is free
     STARVED_NS = 1_000_000_000
@@ -161,6 +175,17 @@ cdef uint64_t allowed = 0  # TRANSITIONS as bits: from * LANE_STATES + to
 for _from, _targets in TRANSITIONS.items():
     for _to in _targets:
         allowed |= <uint64_t>1 << <uint64_t>(_from * LANE_STATES + _to)
+
+
+cdef bint keeps_freed = False
+
+
+cdef void keep_freed_memory() noexcept:
+    """Have malloc keep the memory of a large frame for the next one: mallopt(3). Without glibc nothing changes."""
+    global keeps_freed
+    if not keeps_freed:
+        keeps_freed = True
+        kproxy_keep_freed(KEPT_FREED)
 
 
 cdef uint64_t monotonic_ns() noexcept nogil:
@@ -743,6 +768,8 @@ cdef class Lane:
         if worker.memory_budget and worker.buffered[0] + capacity > worker.memory_budget:
             capacity = max(self.held_size + size, self.held_capacity)
         if self.held == NULL or capacity > self.held_capacity:
+            if capacity > HELD_LARGE:
+                keep_freed_memory()
             grown = <uint8_t *>realloc(self.held, capacity)
             if grown == NULL:
                 raise MemoryError
