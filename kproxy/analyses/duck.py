@@ -17,6 +17,7 @@ import stat
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -66,6 +67,9 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
 WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
 PREFIX = "kproxy-tables-"
 LOCK = "in-use"
+UNLOCKED_S = (
+    60  # without a lock for longer: its process was killed before it had one, or while it removed the directory
+)
 
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
@@ -635,7 +639,12 @@ def _remove_if_abandoned(directory: Path) -> None:
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        if time.time() - status.st_mtime > UNLOCKED_S:
+            shutil.rmtree(directory)
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(directory)

@@ -167,26 +167,19 @@ class Catalog:
         for path in sorted(set(paths) - set(own)):
             if _day(path) in days:
                 ended.update(
-                    {ends: last for ends, _, last, closed in self._ends(path) if closed == "end of capture" and last}
+                    {ends: last for ends, _, last, closed, _ in self._ends(path) if closed == "end of capture" and last}
                 )
         if not ended:
             return 0
-        first = [(ends, first) for path in own for ends, first, _, _ in self._ends(path)]
+        first = [(ends, first) for path in own for ends, first, *_, syn in self._ends(path) if syn is None]
         return sum(ended.get(ends, at) < at for ends, at in first if at is not None)
 
-    def _ends(self, path: str) -> Iterator[tuple[frozenset[tuple[str, int]], Any, Any, str]]:
-        """Yield the endpoints of each connection in a file, its first and last time, and how it was closed."""
+    def _ends(self, path: str) -> Iterator[tuple[frozenset[tuple[str, int]], Any, Any, str, Any]]:
+        """Yield the endpoints of each connection in a file, its first and last time, how it was closed, and its SYN's time."""
         from pyarrow import parquet as pq  # noqa: PLC0415 - heavy, and an extra
 
-        names = [
-            "client_address",
-            "client_port",
-            "broker_address",
-            "broker_port",
-            "first_seen_at",
-            "last_seen_at",
-            "closed",
-        ]
+        names = ["client_address", "client_port", "broker_address", "broker_port"]
+        names += ["first_seen_at", "last_seen_at", "closed", "syn_at"]
         table = pq.read_table(BytesIO(self.folder.read(path) or b""), columns=names)
         for client, port, broker, broker_port, *rest in zip(
             *(column.to_pylist() for column in table.columns), strict=True

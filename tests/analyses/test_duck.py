@@ -342,6 +342,9 @@ def test_what_is_not_ours_stays(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     ScratchDirectory().cleanup()
     assert sorted(folder.rglob("*")) == before
+    os.utime(folder / f"{PREFIX}begun", (0, 0))  # it will not come any more
+    ScratchDirectory().cleanup()
+    assert {*before} - {*folder.rglob("*")} == {folder / f"{PREFIX}begun"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")

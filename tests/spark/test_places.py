@@ -20,7 +20,7 @@ from kproxy.output.tables import TABLES
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import copy_from_hadoop, find_in_hadoop, is_hadoop, read_by_hadoop
 from kproxy.spark.folders import Folder, HadoopFolder, LocalFolder, open_folder
-from kproxy.spark.ingest import Output, ingest
+from kproxy.spark.ingest import CONTINUED, Output, ingest
 from kproxy.spark.report import SparkTables
 from kproxy.spark.rows import ChunkWriter, Options
 from kproxy.spark.session import open_context, open_session
@@ -28,6 +28,7 @@ from kproxy.spark.source import register
 from kproxy.spark.writers import Origin, open_writer, rows_of
 from tests.spark.test_tasks import offsets
 from tests.support.corpus import CAPTURES
+from tests.support.rotated import packets_of, two_days
 from tests.support.spark import view_of
 from tests.support.split_captures import decoded, differences, rowset
 from tests.support.tables import decode
@@ -248,14 +249,24 @@ tables = report.SparkTables(context, ["divided"])
 chosen = [library.load()[name] for name in ("latency", "map")]
 tables.prepare(chosen, {})
 print([tables.run(one).num_rows for one in chosen], "_database" in vars(tables))
+for words in (
+    *(["-o", "both", "days/*"], ["-o", "both divided", "--split-from", "0", "--parts", "3", "days/*"]),
+    *(["-o", "grown", "days/1.pcap"], ["-o", "grown", "days/*"]),
+    *(["-o", "read again", "days/1.pcap"], ["-o", "read again", "--again", "days/*"]),
+):
+    kproxy_spark.main(["ingest", "--records", *words], standalone_mode=False)
 context.stop()
 """
 
 
-def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) -> None:
-    """Each executor runs in a folder of its own; paths are those of the driver."""
-    (tmp_path / "in").mkdir()
+def test_executors_that_are_other_processes_have_the_rows_of_one_decode(tmp_path: Path) -> None:
+    """Each executor runs in a folder of its own; paths are those of the driver. Also of two days: connections go on from the
+    first day to the second, on which others have their ports, too."""
+    for folder in ("in", "days", "alone", "together", "1", "2"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "in" / CAPTURE.name).write_bytes(CAPTURE.read_bytes())
+    for number, data in enumerate(two_days(packets_of("03-classic-rebalance-range.pcap")), 1):
+        (tmp_path / "days" / f"{number}.pcap").write_bytes(data)
     assert pyspark.__file__ is not None
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     command = [sys.executable, "-c", ON_EXECUTORS]
@@ -263,13 +274,21 @@ def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) 
         command, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3_000:]
-    (tmp_path / "alone").mkdir()
     expected = decoded(CAPTURE, tmp_path / "alone", "--records")
     for name in ("whole", "divided"):
         assert differences(expected, rowset(tmp_path / name)) == {}, name
     with Database([tmp_path / "alone" / "decoded"]) as database:
         counts = [database.run(library.load()[name]).num_rows for name in ("latency", "map")]
     assert done.stdout == f"{counts} False\n"
+    together = decoded(tmp_path / "days", tmp_path / "together", "--records")
+    for name in ("both", "both divided", "read again"):
+        assert differences(together, rowset(tmp_path / name)) == {}, name
+    first, second = (decoded(tmp_path / "days" / f"{at}.pcap", tmp_path / at, "--records") for at in ("1", "2"))
+    assert (
+        differences({table: sorted(first[table] + second[table]) for table in first}, rowset(tmp_path / "grown")) == {}
+    )
+    goes_on = len(first["connections"]) + len(second["connections"]) - len(together["connections"])
+    assert goes_on > 1 and done.stderr.count("go on from files") == 1 and CONTINUED.format(goes_on) in done.stderr
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import zstandard
 from tests.support.corpus import CAPTURES
 
 SECTION, INTERFACE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 3, 6
+SEQUENCE = 16 + 14 + 20 + 4  # in a packet of a pcap, behind the headers of Ethernet and IPv4
 SEEDS = [int(seed) for seed in os.environ.get("KPROXY_SEEDS", "1 2 3").split()]
 COMPRESSORS = (lambda data: data, gzip.compress, zstandard.compress)
 
@@ -62,6 +63,20 @@ class Packets:
             (at,) = struct.unpack_from("<I", packet)
             other.packets.append(struct.pack("<I", at + seconds) + packet[4:])
         return other
+
+
+def two_days(packets: Packets) -> tuple[bytes, bytes]:
+    """A capture in the middle of which a day ends, as two files. An hour later, in the second one, other connections of
+    the same clients and ports do the same, with other sequence numbers."""
+    [middle] = struct.unpack_from("<I", packets.packets[len(packets.packets) // 2])
+    packets = packets.later(-middle % 86_400)
+    later = packets.later(3_600)
+    for at, packet in enumerate(later.packets):
+        numbers = (number + (1 << 30) & 0xFFFFFFFF for number in struct.unpack_from(">II", packet, SEQUENCE))
+        later.packets[at] = packet[:SEQUENCE] + struct.pack(">II", *numbers) + packet[SEQUENCE + 8 :]
+    days = [struct.unpack_from("<I", packet)[0] // 86_400 for packet in packets.packets]
+    split = days.index(days[-1])
+    return packets.file(0, split), packets.file(split, len(days)) + b"".join(later.packets)
 
 
 def packets_of(name: str) -> Packets:

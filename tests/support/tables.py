@@ -4,8 +4,6 @@ import atexit
 import gc
 import gzip
 import json
-import shutil
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from kproxy.analyses.duck import ScratchDirectory
 from kproxy.analyses.loading import Reading
 from kproxy.cli import main
 from kproxy.output.tables import TABLES, Tables
@@ -42,10 +41,10 @@ def few_rows() -> Reading:
 @cache
 def tables_of(capture: str) -> Path:
     """A directory with all tables of a capture, bodies and records included."""
-    folder = Path(tempfile.mkdtemp(prefix="kproxy-tables-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    assert decode("--records", "--bodies", "-o", folder / "tables", CAPTURES / capture) == 0
-    return folder / "tables"
+    scratch = ScratchDirectory()
+    atexit.register(scratch.cleanup)
+    assert decode("--records", "--bodies", "-o", f"{scratch.name}/tables", CAPTURES / capture) == 0
+    return Path(scratch.name, "tables")
 
 
 def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
