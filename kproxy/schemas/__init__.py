@@ -12,7 +12,8 @@ The way of a value, from its bytes to what people and programs see:
     formats.py    compile_schema: the schema as something that reads payloads to JSON values, and writes them
     avro.py, protobuf.py, json_schema.py   the three formats; each imports its library when a first schema needs it
     avro_values.py  AvroValues: JSON back to payloads of Avro, with the types of unions as they were
-    avro_walk.pyx  AvroWalk: whether payloads of Avro fit their schema, and values in them hidden, without objects
+    walk.pyx      PayloadWalk: whether payloads of Avro and Protobuf fit their schema, and values in them hidden or marked,
+                  without objects; marks.py: what is marked, changed
     fields.py     FieldEditor: texts and bytes at paths, changed where they stand, for the filter encrypt
     logical.py    Avro's logical types; readable.pyx: bytes and NaN as JSON has them
     viewer.py     SchemaViewer: all of it as a content viewer (kproxy.protocol.embedded); make_viewers: the one place where

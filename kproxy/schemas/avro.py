@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.schemas.avro_values import NOTHING, AvroValues
-from kproxy.schemas.avro_walk import AvroWalk
-from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType, Place
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType
 from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, Substitutes, any_of, require
 from kproxy.schemas.kinds import ANY, Counted, Kind, Map, decimal
 from kproxy.schemas.logical import logical_type, register, renamed
+from kproxy.schemas.marks import EACH, MOST_NODES, Step, Template, edited, shown
 from kproxy.schemas.readable import readable
+from kproxy.schemas.walk import PayloadWalk
 
 ENDS = "it ends too early"
 MOST_DEPTH = 64  # of a schema
@@ -64,7 +65,7 @@ class AvroSchema(Compiled):
         self._is_recursive = shape.is_recursive
         self._read = fastavro.schemaless_reader
         self._named = named
-        self.walk = AvroWalk(Plan(named).of(self._schema))
+        self.walk = PayloadWalk(Plan(named).of(self._schema))
 
     def hiding(self, states: Sequence[Any], stars: bool) -> Callable[[bytes, tuple[int, ...] | None], bytes | None]:
         """Return what hides the values at the paths of an automaton in payloads (kproxy.filters.mask.parse_paths).
@@ -72,7 +73,7 @@ class AvroSchema(Compiled):
         A text becomes "***" with *stars*; other values null where their type has it, else the smallest value. Paths do not tell
         items of arrays, nor values of maps, apart. Raises SchemaError for a value that has no smallest one.
         """
-        walk = AvroWalk(Plan(self._named, states, stars).of(self._schema))
+        walk = PayloadWalk(Plan(self._named, states, stars).of(self._schema))
         return lambda payload, indexes: walk.hidden(payload)
 
     def editing(self, paths: FieldPaths) -> Edit:
@@ -82,8 +83,15 @@ class AvroSchema(Compiled):
             if not alone.leaves:
                 raise NotDescribed(f"the schema has no field {path}")
         plan = FieldPlan(self._named, paths.states)
-        walk = AvroWalk(plan.of(self._schema))
-        return lambda payload, indexes, change: _edited(payload, walk.marked(payload), plan.leaves, change)
+        walk = PayloadWalk(plan.of(self._schema))
+
+        def edit(payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
+            marked = walk.marked(payload)
+            if marked is None:
+                raise PayloadError("the payload does not fit the schema")
+            return edited(payload, marked, plan.leaves, change, 1)
+
+        return edit
 
     def read(self, payload: bytes, indexes: tuple[int, ...] | None = None) -> object:
         """Return the value. Raises PayloadError if the payload is not one of this schema, to its last byte."""
@@ -234,31 +242,31 @@ class _Shape:
         return self._smallest(self._named[name], inside, depth + 1)
 
 
-KINDS = (  # in the order of avro_walk.Kind
+KINDS = (  # in the order of walk.Kind
     *("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum", "array", "map", "union"),
     "record",
 )
 STARS = b"\x06***"
 SMALLEST = {"null": b"", "float": bytes(4), "double": bytes(8)}  # of others it is a zero byte
-Step = tuple[int, int, tuple[int, ...], bytes | None]
+Planned = tuple[int, int, tuple[int, ...], bytes | None]  # see PayloadWalk
 
 
 class Plan:
-    """Makes the nodes of avro_walk from a schema, and from the states of an automaton that says what is hidden."""
+    """Makes the nodes of a PayloadWalk from a schema, and from the states of an automaton that says what is hidden."""
 
     def __init__(self, named: Mapping[str, Any], states: Sequence[Any] = (), stars: bool = False) -> None:
         self._named = named
         self._states = states
         self._stars = stars
-        self._steps: list[Step] = []
-        self._known: dict[tuple[str, int | None, Place], int] = {}  # name of a type, state and place -> its node
+        self._steps: list[Planned] = []
+        self._known: dict[tuple[str, int | None, Template], int] = {}  # name of a type, state and place -> its node
 
-    def of(self, schema: Any) -> list[Step]:
+    def of(self, schema: Any) -> list[Planned]:
         """Return the nodes; the first is that of the schema."""
         self._add(schema, 0 if self._states else None)
         return self._steps
 
-    def _add(self, schema: Any, state: int | None, place: Place = ()) -> int:
+    def _add(self, schema: Any, state: int | None, place: Template = ()) -> int:
         """Add the node of a type at a place, and those below it; return its number."""
         if isinstance(schema, str) and schema in self._named:
             schema = self._named[schema]
@@ -279,15 +287,15 @@ class Plan:
         self._steps[number] = (KINDS.index(kind), size, children, hidden)
         return number
 
-    def _of_leaf(self, schema: Any, kind: str, place: Place) -> tuple[bytes | None, int | None]:
+    def _of_leaf(self, schema: Any, kind: str, place: Template) -> tuple[bytes | None, int | None]:
         """Return the bytes that stand for the value at the end of a path, if it is hidden, and the state of what is in it."""
         return self._hidden(schema, 0), None
 
-    def _within(self, place: Place, step: str | int, state: int | None) -> Place:
+    def _within(self, place: Template, step: Step, state: int | None) -> Template:
         """Return the place of what is at a step; places that need not be told apart are ()."""
         return ()
 
-    def _children(self, kind: str, schema: Any, state: int | None, place: Place) -> Iterator[int]:
+    def _children(self, kind: str, schema: Any, state: int | None, place: Template) -> Iterator[int]:
         known = None if state is None or state == LEAF else self._states[state]
         match kind:
             case "union":
@@ -298,7 +306,7 @@ class Plan:
             case "map":
                 yield self._add("string", None)
                 below = known and any_of(known.names, known.every)
-                yield self._add(schema["values"], below, self._within(place, EACH, below))
+                yield self._add(schema["values"], below, self._within(place, bytes.decode, below))
             case "record":
                 for one in schema["fields"]:
                     below = known and known.names.get(one["name"], known.every)
@@ -329,82 +337,25 @@ class Plan:
         return self._hidden(kind, depth + 1)
 
 
-EACH = -1  # in a place: an item of an array, or a value of a map
-MOST_NODES = 100_000
-
-
 class FieldPlan(Plan):
     """Marks the texts and bytes at the paths of an automaton; ``leaves``: their places, and whether they are texts, by node."""
 
     def __init__(self, named: Mapping[str, Any], states: Sequence[Any]) -> None:
         super().__init__(named, states)
-        self.leaves: dict[int, tuple[Place, bool]] = {}
+        self.leaves: dict[int, tuple[Template, bool]] = {}
 
-    def _of_leaf(self, schema: Any, kind: str, place: Place) -> tuple[bytes | None, int | None]:
+    def _of_leaf(self, schema: Any, kind: str, place: Template) -> tuple[bytes | None, int | None]:
         if kind == "union":
             return None, LEAF
         if kind == "null":
             return None, None
         logical = logical_type(schema) if isinstance(schema, dict) else None
         if logical is not None or kind not in ("string", "bytes"):
-            raise OtherType(_shown(place), logical or kind)
+            raise OtherType(shown(place), logical or kind)
         self.leaves[len(self._steps)] = place, kind == "string"
         return b"", None
 
-    def _within(self, place: Place, step: str | int, state: int | None) -> Place:
+    def _within(self, place: Template, step: Step, state: int | None) -> Template:
         if len(self._steps) > MOST_NODES:
             raise SchemaError(f"paths with wildcards lead to more than {MOST_NODES:,} places of the schema")
         return () if state is None else (*place, step)
-
-
-def _shown(place: Place) -> str:
-    return "$" + "".join("[*]" if step == EACH else f".{step}" for step in place)
-
-
-def _edited(
-    payload: bytes, marked: bytes | None, leaves: Mapping[int, tuple[Place, bool]], change: ChangeField
-) -> bytes:
-    """Return a payload with other texts and bytes in the places that AvroWalk.marked found. Raises PayloadError."""
-    if marked is None:
-        raise PayloadError("the payload does not fit the schema")
-    numbers = memoryview(marked).cast("q").tolist()
-    parts: list[bytes] = []
-    at = copied = 0
-    is_changed = False
-    while at < len(numbers):
-        node, start, end, size = numbers[at : at + 4]
-        trail = numbers[at + 4 : at + 4 + size]
-        at += 4 + size
-        if node < 0:
-            new = _long(abs(trail[0]))  # the block without its size, which may change
-        else:
-            template, is_text = leaves[node]
-            begin = start
-            while payload[begin] >= 0x80:
-                begin += 1
-            before = payload[begin + 1 : end]
-            after = change(_place(template, trail, payload) if trail else template, before, is_text)
-            if after is before:
-                continue
-            is_changed = True
-            new = _long(len(after)) + after
-        parts += (payload[copied:start], new)
-        copied = end
-    return b"".join((*parts, payload[copied:])) if is_changed else payload
-
-
-def _place(template: Place, trail: Sequence[int], payload: bytes) -> Place:
-    """Return a place with the indexes of items and the keys of maps that a walk came through."""
-    steps = (
-        number if at < 0 else payload[at : at + number].decode() for at, number in zip(*[iter(trail)] * 2, strict=True)
-    )
-    return tuple(next(steps) if step == EACH else step for step in template)
-
-
-def _long(number: int) -> bytes:
-    """Return a number that is not negative as Avro has it: a zigzag varint."""
-    left, made = number << 1, bytearray()
-    while left >= 0x80:
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes((*made, left))

@@ -1,7 +1,7 @@
 """Fields of values, changed by a function where they stand: texts and bytes at the paths of an automaton. All else stays.
 
-In JSON and Avro all other bytes stay as they are; a message of Protobuf is written again. A field of another type is refused: of
-Avro and Protobuf when the schema is compiled, in JSON as soon as one comes. null, and what is not there, is no field.
+Only a message of Protobuf with a field twice is written again, by its library. A field of another type is refused: of Avro and
+Protobuf when the schema is compiled, in JSON as soon as one comes. null, and what is not there, is no field.
 """
 
 import json
@@ -73,7 +73,8 @@ class FieldEditor:
         self._topic = topic
         self._paths = paths
         self._edits: dict[Schema, Edit] = {}
-        self._by_id: dict[bytes, Edit] = {}  # for values of Avro without headers: most of them
+        # By the id, for values of Avro and Protobuf without headers, most of them: what is before the payload, and says the rest
+        self._by_id: dict[bytes, tuple[bytes, Edit, tuple[int, ...] | None]] = {}
 
     def edited(self, value: bytes, headers: Headers, change: ChangeField, *, checks: bool = False) -> bytes:
         """Return a value with other fields; the same object if all stay.
@@ -86,10 +87,11 @@ class FieldEditor:
         Raises FieldRefused, NotDescribed, SchemaAway, SchemaNotYet.
         """
         known = None if headers else self._by_id.get(value[:CONFLUENT])
-        if known is not None:
-            payload = value[CONFLUENT:]
-            edited = _edited(known, payload, None, change)
-            return value if edited is payload else value[:CONFLUENT] + edited
+        if known is not None and value.startswith(known[0]):
+            head, edit, indexes = known
+            payload = value[len(head) :]
+            edited = _edited(edit, payload, indexes, change)
+            return value if edited is payload else head + edited
         located = self._schemas.locate(value, self._topic, "value", headers)
         if located is None:
             return edited_json(value, self._paths, change) if value else value
@@ -103,8 +105,8 @@ class FieldEditor:
         except PayloadError as error:
             raise NotDescribed(NO_FIT) from error
         payload = located.payload[start:]
-        if schema.type == SchemaType.AVRO and not headers and is_confluent(value, located.framed):
-            self._remember(value[:CONFLUENT], edit)
+        if schema.type != SchemaType.JSON and not headers and is_confluent(value, located.framed):
+            self._remember(value[: len(value) - len(payload)], edit, indexes)
         edited = _edited(edit, payload, indexes, change)
         if edited is payload:
             return value
@@ -112,11 +114,11 @@ class FieldEditor:
             self._check(schema, payload, edited)
         return reframed(value, located.framed, located.payload[:start] + edited)
 
-    def _remember(self, head: bytes, edit: Edit) -> None:
+    def _remember(self, head: bytes, edit: Edit, indexes: tuple[int, ...] | None) -> None:
         """Remember how values are edited that begin so: with an id, which stands for the same schema for ever."""
         if len(self._by_id) >= MOST_EDITORS:
             self._by_id.clear()
-        self._by_id[head] = edit
+        self._by_id[head[:CONFLUENT]] = head, edit, indexes
 
     def check(self, schema: "Schema") -> None:
         """Raise FieldRefused or NotDescribed if a schema does not allow the paths, as far as that can be said without values."""

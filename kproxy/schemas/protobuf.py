@@ -11,13 +11,13 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType, Place
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType
 from kproxy.schemas.formats import (
     DESCRIPTOR_SET,
     LEAF,
@@ -33,7 +33,9 @@ from kproxy.schemas.formats import (
     require,
 )
 from kproxy.schemas.kinds import ANY, Counted, Kind, Map
+from kproxy.schemas.marks import EACH, MOST_NODES, Template, edited, shown, varint
 from kproxy.schemas.readable import readable
+from kproxy.schemas.walk import PayloadWalk
 
 COMPILE_S = 10
 MOST_MEMORY = 1 << 30
@@ -141,7 +143,10 @@ class ProtobufSchema(Compiled):
             raise PayloadError(f"the payload does not fit the schema: {error}") from error
         for unknown in self._unknown(message):
             field = message.DESCRIPTOR.fields_by_number.get(unknown.field_number)
-            if field is not None:  # a newer schema may have more fields, but not the same one of another type
+            is_newer = field is not None and field.enum_type is not None  # proto2 knows no other numbers of an enum
+            if (
+                field is not None and not is_newer
+            ):  # a newer schema may have more fields, but not the same one of another type
                 raise PayloadError(
                     f"the payload does not fit the schema: field {field.number} ({field.name}) is of another type"
                 )
@@ -164,21 +169,33 @@ class ProtobufSchema(Compiled):
         return hidden
 
     def editing(self, paths: FieldPaths) -> Edit:
-        checked: dict[tuple[int, ...], None] = {}
+        plans: dict[tuple[int, ...], tuple[PayloadWalk, Mapping[int, tuple[Template, bool]]]] = {}
+
+        def planned(which: tuple[int, ...]) -> tuple[PayloadWalk, Mapping[int, tuple[Template, bool]]]:
+            descriptor = self._descriptor(which)
+            for path, states in paths.each.items():
+                alone = _Plan(states)
+                alone.of(descriptor)
+                if not alone.leaves:
+                    raise NotDescribed(f"the schema has no field {path}")
+            plan = _Plan(paths.states)
+            plans[which] = walk, _ = PayloadWalk(plan.of(descriptor)), plan.leaves
+            return walk, plan.leaves
 
         def edit(payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
             which = indexes or self._first
-            if which not in checked:
-                _check_fields(self._descriptor(which), paths)
-                checked[which] = None
-            message = self._parsed(payload, indexes)
-            try:
-                return message.SerializeToString() if _Fields(paths.states, change).edit(message) else payload
-            except UnicodeDecodeError as error:  # proto2 takes texts that are none
-                raise PayloadError("the payload has a text that is no UTF-8") from error
+            walk, leaves = plans.get(which) or planned(which)
+            usual, marked = payload, walk.marked(payload)
+            if marked is None:  # what counts in it, says the library
+                usual = self._parsed(payload, which).SerializePartialToString()
+                marked = walk.marked(usual)
+            if marked is None:
+                raise PayloadError("the payload does not fit the schema")
+            changed = edited(usual, marked, leaves, change, 0)
+            return payload if changed is usual else changed
 
         if len(self._tree) == 1:
-            _check_fields(self._descriptor(self._first), paths)
+            planned(self._first)
         return edit
 
     def _descriptor(self, indexes: tuple[int, ...]) -> Any:
@@ -271,105 +288,100 @@ class _Hiding:
                 getattr(message, field.name).SetInParent()
 
 
-class _Fields:
-    """Changes texts and bytes of a message."""
+MESSAGE, ENTRY, VARINT, FIXED64, FIXED32, TEXT, DATA, INNER, GROUP = range(14, 23)  # in the order of walk.Kind
+REPEATED, MARKED, PRESENT, UTF8 = 1, 2, 4, 8  # walk.Flag
+FLAGS = 4  # bits
+KINDS = {  # by FieldDescriptor.TYPE_*
+    **dict.fromkeys((1, 6, 16), FIXED64),
+    **dict.fromkeys((2, 7, 15), FIXED32),
+    9: TEXT,
+    10: GROUP,
+    11: INNER,
+    12: DATA,
+}
 
-    def __init__(self, states: Sequence[Any], change: ChangeField) -> None:
+
+class _Plan:
+    """Makes the nodes of a PayloadWalk that marks the texts and bytes at the paths of an automaton.
+
+    ``leaves``: their places, and whether they are texts, by node.
+    """
+
+    def __init__(self, states: Sequence[Any]) -> None:
         self._states = states
-        self._change = change
-        self._is_changed = False
+        self._steps: list[tuple[int, int, tuple[int, ...], bytes | None]] = []
+        self._known: dict[tuple[str, int | None, Template], int] = {}  # name of a message, state and place -> its node
+        self.leaves: dict[int, tuple[Template, bool]] = {}
 
-    def edit(self, message: Any) -> bool:
-        """Change the fields; return whether one differs now."""
-        self._message(message, self._states[0], ())
-        return self._is_changed
+    def of(self, descriptor: Any) -> list[tuple[int, int, tuple[int, ...], bytes | None]]:
+        """Return the nodes; the first is that of the message. Raises FieldRefused, NotDescribed."""
+        self._message(descriptor, 0, ())
+        return self._steps
 
-    def _message(self, message: Any, state: Any, place: Place) -> None:
-        for field, value in message.ListFields() if state.every is not None else _named(message, state.names):
-            below = None if field.is_extension else state.names.get(field.name, state.every)
-            here = (*place, field.name)
-            if below is None:
-                continue
-            if field.is_repeated:
-                self._items(value, _is_map(field), self._states[below], here)
-            elif below == LEAF:
-                after = self._changed(value, here)
-                if after is not value:
-                    setattr(message, field.name, after)
-            elif field.message_type is not None:
-                self._message(value, self._states[below], here)
+    def _message(self, descriptor: Any, state: int | None, place: Template) -> int:
+        known = descriptor.full_name, state, place
+        if known not in self._known:
+            if len(self._steps) > MOST_NODES:
+                raise NotDescribed("paths with wildcards lead to too many places of the schema")
+            number = self._known[known] = self._add(MESSAGE, 0)
+            message = require("google.protobuf.message_factory").GetMessageClass(descriptor)
+            fields = sorted(descriptor.fields, key=lambda field: field.number)
+            self._steps[number] = MESSAGE, 0, tuple(self._field(one, message, state, place) for one in fields), None
+        return self._known[known]
 
-    def _items(self, held: Any, is_map: bool, known: Any, place: Place) -> None:
-        """Change the items of a repeated field, or the values of a map."""
-        below = any_of(known.names if is_map else known.indexes, known.every)
+    def _field(self, field: Any, message: Any, state: int | None, place: Template) -> int:
+        """Add the node of a field, and those below it."""
+        known = None if state is None else self._states[state]
+        below = known and known.names.get(field.name, known.every)
+        flags, inner, place = REPEATED * field.is_repeated, field.message_type, (*place, field.name)
+        if below is None or not field.is_repeated:
+            return self._value(field, message, below, place, flags)
+        if below == LEAF:
+            raise OtherType(shown(place), "map" if _is_map(field) else "repeated")
+        known = self._states[below]
+        if not _is_map(field):
+            return self._value(field, message, any_of(known.indexes, known.every), (*place, EACH), flags)
+        below = any_of(known.names, known.every)
+        entry = require("google.protobuf.message_factory").GetMessageClass(inner)
         if below is None:
-            return
-        for at in list(held) if is_map else range(len(held)):
-            here, value = (*place, str(at) if is_map else at), held[at]
-            if below == LEAF:
-                after = self._changed(value, here)
-                if after is not value:
-                    held[at] = after
-            elif hasattr(value, "ListFields"):
-                self._message(value, self._states[below], here)
+            return self._value(field, message, None, (), flags)
+        place = (*place, lambda data: str(entry.FromString(data).key))
+        key = self._value(inner.fields_by_name["key"], entry, None, (), MARKED | UTF8)
+        value = self._value(inner.fields_by_name["value"], entry, below, place, MARKED | PRESENT)
+        return self._add(INNER, field.number << FLAGS | flags | MARKED, self._add(ENTRY, 0, key, value))
 
-    def _changed(self, value: str | bytes, place: Place) -> str | bytes:
-        """Return a text or bytes after the change; the same object if it stays."""
-        before = value.encode() if isinstance(value, str) else value
-        after = self._change(place, before, isinstance(value, str))
-        if after is before:
-            return value
-        self._is_changed = True
-        return after.decode() if isinstance(value, str) else after
+    def _value(self, field: Any, message: Any, below: int | None, place: Template, flags: int) -> int:
+        """Add the node of a field whose value, or each of them, is in this state."""
+        kind, inner = KINDS.get(field.type, VARINT), field.message_type
+        if below == LEAF or (below is not None and _is_well_known(inner)):
+            if kind not in (TEXT, DATA):
+                raise OtherType(shown(place), _type_name(field))
+            self.leaves[len(self._steps)] = place, kind == TEXT
+            flags |= MARKED | UTF8 | (PRESENT if flags or field.has_presence else 0)
+            return self._add(kind, field.number << FLAGS | flags, hidden=b"")
+        number = self._add(kind, 0)
+        children = () if inner is None else (self._message(inner, below, () if below is None else place),)
+        flags |= MARKED if below is not None and inner is not None else 0
+        flags |= UTF8 if kind == TEXT and _refuses_bytes(message, field) else 0
+        self._steps[number] = kind, field.number << FLAGS | flags, children, None
+        return number
+
+    def _add(self, kind: int, size: int, *children: int, hidden: bytes | None = None) -> int:
+        self._steps.append((kind, size, children, hidden))
+        return len(self._steps) - 1
 
 
-def _named(message: Any, names: Iterable[str]) -> Iterator[tuple[Any, Any]]:
-    """Yield the fields with these names, as ListFields does: it makes an object of each value."""
-    known = message.DESCRIPTOR.fields_by_name
-    for name in names:
-        field = known.get(name)
-        if field is None or (field.has_presence and not message.HasField(name)):
-            continue
-        value = getattr(message, name)
-        if field.has_presence or (len(value) if field.is_repeated else value):
-            yield field, value
+def _refuses_bytes(message: Any, field: Any) -> bool:
+    """Return whether the library takes no bytes that are no UTF-8 in a field of texts: proto2 does."""
+    try:
+        message.FromString(varint(field.number << 3 | 2) + b"\x01\xff")
+    except require("google.protobuf.message").DecodeError:
+        return True
+    return False
 
 
 def _is_map(field: Any) -> bool:
     return field.is_repeated and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
-
-
-def _check_fields(descriptor: Any, paths: FieldPaths) -> None:
-    """Raise NotDescribed if no field has such a path, FieldRefused if the field is neither a text nor bytes."""
-    for path, states in paths.each.items():
-        if not _leaves(descriptor, states, 0, "$", Counted()):
-            raise NotDescribed(f"the schema has no field {path}")
-
-
-def _leaves(descriptor: Any, states: Sequence[Any], state: int, shown: str, counted: Counted) -> int:
-    found = 0
-    for field in descriptor.fields:
-        below = states[state].names.get(field.name, states[state].every)
-        if below is None:
-            continue
-        if not counted.may_go_on(0):
-            raise NotDescribed("paths with wildcards lead to too many places of the schema")
-        at, leaf = f"{shown}.{field.name}", field
-        if field.is_repeated:
-            is_map = _is_map(field)
-            if below == LEAF:
-                raise OtherType(at, "map" if is_map else "repeated")
-            leaf = field.message_type.fields_by_name["value"] if is_map else field
-            below = any_of(states[below].names if is_map else states[below].indexes, states[below].every)
-            at = f"{at}[*]"
-        kind = leaf.message_type
-        if below == LEAF or (below is not None and _is_well_known(kind)):
-            if leaf.type not in (leaf.TYPE_STRING, leaf.TYPE_BYTES):
-                raise OtherType(at, _type_name(leaf))
-            found += 1
-        elif below is not None and kind is not None:
-            found += _leaves(kind, states, below, at, counted)
-    return found
 
 
 def _type_name(field: Any) -> str:

@@ -19,12 +19,12 @@ else runs as when it is full:
     stored bytes          1.12      1.04       1.03        1.00       1.00        1.00    a byte of the values
     when packed           0.27      0.18       0.18        0.03       0.03        0.03
 
-One encrypted field of 16 bytes in values of 1 KB (option fields), a run of its own, three rounds; the machine was full. Before
-fields were found by compiled code and spliced in, JSON took 27 us a record and Avro 8:
+One encrypted field of 16 bytes in values of 1 KB (option fields), a run of its own, five rounds; the machine was full. Before it
+was found by compiled code and spliced in, Protobuf made 109 and 97:
 
                  JSON  Avro  Protobuf
-    produce       195   206        85
-    fetch         159   162        75
+    produce       240   242       236
+    fetch         192   182       182
 
 With --kroxylicious, real clients (librdkafka) write and read through real proxies (also --java, --mb and --warm): CPU of all
 processes of a proxy, for the same records, round by round, both with a key of one OpenBao. Kroxylicious is 0.12.0, the newest
