@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from kproxy.cli.options import bootstrap_option, form_option
-from kproxy.config import Config
 from kproxy.config.reading import Options, config_from_options
+from kproxy.config.structs import Config
 from kproxy.doctor.examine import examine, examine_admin
 from kproxy.doctor.findings import Finding, State, count, problem
 from kproxy.doctor.machine import look_for

@@ -21,7 +21,7 @@ import click
 
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_condition, selection_options
-from kproxy.config import BrokerTls
+from kproxy.config.structs import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
 from kproxy.pipeline.sink import Sink

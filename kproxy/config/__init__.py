@@ -11,7 +11,7 @@
     showing.py     the configuration as it may be shown: what would run, in a few lines; its values without secrets
 
 One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
-Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.
+Workers receive their configuration from the supervisor: they import structs.py, and need no YAML.
 
 The types of settings (Seconds, Size ...) and the options of filters are in kproxy.options.
 
@@ -19,55 +19,3 @@ To add a setting, add a field with its type, range, description and default to s
 Schema follow from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the
 setting has an option of `kproxy run`, add it also to reading.Options, reading.OPTIONS and cli/run.py.
 """
-
-from kproxy.config.structs import (
-    NEARLY_ALL,
-    PRINCIPAL,
-    Addresses,
-    Analysis,
-    Authentication,
-    BrokerTls,
-    Cluster,
-    Config,
-    FilterUse,
-    Identity,
-    Kerberos,
-    Limits,
-    ListenerTls,
-    Login,
-    Metrics,
-    Page,
-    Struct,
-    Timeouts,
-    TokenEndpoint,
-    Tokens,
-    Traces,
-    VaultSecrets,
-)
-from kproxy.options import Rotated
-
-__all__ = [
-    "NEARLY_ALL",
-    "PRINCIPAL",
-    "Addresses",
-    "Analysis",
-    "Authentication",
-    "BrokerTls",
-    "Cluster",
-    "Config",
-    "FilterUse",
-    "Identity",
-    "Kerberos",
-    "Limits",
-    "ListenerTls",
-    "Login",
-    "Metrics",
-    "Page",
-    "Rotated",
-    "Struct",
-    "Timeouts",
-    "TokenEndpoint",
-    "Tokens",
-    "Traces",
-    "VaultSecrets",
-]

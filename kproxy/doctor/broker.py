@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from kproxy.config import BrokerTls, Cluster
+from kproxy.config.structs import BrokerTls, Cluster
 from kproxy.doctor.findings import Words
 from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kproxy.config import Cluster, Config, Login
 from kproxy.config.checks import broker_ports, first_broker_port, parse_node_ids
+from kproxy.config.structs import Cluster, Config, Login
 from kproxy.doctor.broker import Broker, ask_broker, certificate_names, is_for
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
 from kproxy.errors import LoginRefused

@@ -10,8 +10,8 @@ import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from kproxy.config import Cluster, Config
 from kproxy.config.showing import redacted
+from kproxy.config.structs import Cluster, Config
 from kproxy.doctor.broker import certificate_names, is_for, is_same_certificate
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import closing
 
-from kproxy.config import Cluster
+from kproxy.config.structs import Cluster
 from kproxy.doctor.findings import Finding, good, note, problem
 from kproxy.encryption.services import key_service
 from kproxy.errors import UsageError

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy import __version__
-from kproxy.config import NEARLY_ALL, Cluster, Config
+from kproxy.config.structs import NEARLY_ALL, Cluster, Config
 from kproxy.doctor.broker import date_problems
 from kproxy.doctor.cluster import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning

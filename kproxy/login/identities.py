@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kproxy.config import PRINCIPAL, Login
+from kproxy.config.structs import PRINCIPAL, Login
 from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.secrets import VAULT, Secrets

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kproxy import secrets
-from kproxy.config import VaultSecrets
+from kproxy.config.structs import VaultSecrets
 from kproxy.encryption.services.contract import KeyServiceAway, KeyServiceError
 from kproxy.errors import LoginRefused, UsageError
 

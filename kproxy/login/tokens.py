@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
-from kproxy.config import TokenEndpoint
+from kproxy.config.structs import TokenEndpoint
 from kproxy.errors import LoginRefused
 from kproxy.output.escaping import printable
 

@@ -5,7 +5,7 @@ Worker.take_place limits the number of connections.
 
 import time
 
-from kproxy.config import Limits
+from kproxy.config.structs import Limits
 from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.counters import Counters, SharedLimits, address_hash
 

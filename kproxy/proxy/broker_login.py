@@ -13,7 +13,7 @@ import random
 import time
 from typing import Any
 
-from kproxy.config import Login, Timeouts
+from kproxy.config.structs import Login, Timeouts
 from kproxy.errors import DecodeError, LoginRefused, UsageError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities

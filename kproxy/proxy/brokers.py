@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
-from kproxy.config import Addresses, Cluster
+from kproxy.config.structs import Addresses, Cluster
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, Address, IPAddress, parse_ip, split_address, unmapped
 from kproxy.proxy.logs import log

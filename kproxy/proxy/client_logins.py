@@ -34,7 +34,7 @@ from kproxy.authentication.principal import Principal
 from kproxy.authentication.states import ClientLogin, Mechanisms, State, without_secret
 from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
-from kproxy.config import Authentication, Cluster, Tokens
+from kproxy.config.structs import Authentication, Cluster, Tokens
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
 from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable

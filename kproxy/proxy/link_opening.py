@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from kproxy.config import Cluster, Config
+from kproxy.config.structs import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts

@@ -19,7 +19,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from kproxy.config import Config
+from kproxy.config.structs import Config
 from kproxy.filters.contract import ClientMetric
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kproxy.config import Page
+from kproxy.config.structs import Page
 from kproxy.filters.breakpoints.decision import MOST_HOLD_S, WHYS, Action, Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.authentication.tokens import LARGEST_KEYS, Keys
-from kproxy.config import Tokens
+from kproxy.config.structs import Tokens
 from kproxy.errors import UsageError
 from kproxy.proxy.logs import log
 

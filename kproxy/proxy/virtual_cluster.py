@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kproxy.config import Cluster, Config
+from kproxy.config.structs import Cluster, Config
 from kproxy.errors import LoginRefused, UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Outcome, RequestFacts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
-from kproxy.config import Cluster, Config, Page
+from kproxy.config.structs import Cluster, Config, Page
 from kproxy.errors import KproxyError
 from kproxy.filters.chain import Chain
 from kproxy.proxy import messages

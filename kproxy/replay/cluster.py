@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.config import BrokerTls
+from kproxy.config.structs import BrokerTls
 from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import log_in

@@ -10,7 +10,7 @@ from struct import unpack_from
 
 import pytest
 
-from kproxy.config import Timeouts
+from kproxy.config.structs import Timeouts
 from tests.chaos.conftest import Record, Scripted, Shared, Start
 from tests.support.frames import heartbeat, produce
 from tests.support.kafka.processes import eventually

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Cluster, Config, Limits, Timeouts
 from kproxy.config.checks import (
     broker_ports,
     check_ports,
@@ -13,7 +12,7 @@ from kproxy.config.checks import (
     check_values,
     parse_node_ids,
 )
-from kproxy.config.structs import Addresses
+from kproxy.config.structs import Addresses, Cluster, Config, Limits, Timeouts
 
 TLS = {"certificate": "c", "key": "k"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.config import BrokerTls, Cluster, ListenerTls
+from kproxy.config.structs import BrokerTls, Cluster, ListenerTls
 from kproxy.doctor.broker import ask_broker, certificate_names, date_problems, explain_handshake, is_for
 from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context

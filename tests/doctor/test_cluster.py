@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import BrokerTls, Cluster, FilterUse
+from kproxy.config.structs import BrokerTls, Cluster, FilterUse
 from kproxy.doctor.broker import Broker, Words
 from kproxy.doctor.cluster import AT_A_TIME, Listening, advertised_hosts, examine_access, examine_names
 from kproxy.doctor.findings import Finding, State, count, good, note, problem, warning

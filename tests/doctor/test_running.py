@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Config
 from kproxy.config.reading import read_config
+from kproxy.config.structs import Config
 from kproxy.doctor.examine import examine_through
 from kproxy.doctor.findings import Finding, State
 from kproxy.doctor.machine import Running, examine_running, look_for

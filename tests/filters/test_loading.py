@@ -18,8 +18,8 @@ from msgspec import Meta
 
 import kproxy.filters
 from kproxy.cli.filters import filters
-from kproxy.config import Addresses, Cluster, FilterUse
 from kproxy.config.reading import parse_config
+from kproxy.config.structs import Addresses, Cluster, FilterUse
 from kproxy.errors import ConfigError, UsageError
 from kproxy.filters.contract import Answer, Filter, Send
 from kproxy.filters.loading import BUILT_IN, GROUP, FilterMistakes, load_chain, load_filter, source_of

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from kproxy.config import Identity, Login, TokenEndpoint
+from kproxy.config.structs import Identity, Login, TokenEndpoint
 from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities

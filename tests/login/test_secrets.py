@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.config import Login, VaultSecrets
+from kproxy.config.structs import Login, VaultSecrets
 from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities

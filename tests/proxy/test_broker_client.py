@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import BrokerTls, ListenerTls
+from kproxy.config.structs import BrokerTls, ListenerTls
 from kproxy.errors import UpstreamError
 from kproxy.filters.contract import Direction
 from kproxy.protocol import request_message

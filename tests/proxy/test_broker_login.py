@@ -7,7 +7,7 @@ from struct import pack, unpack_from
 
 import pytest
 
-from kproxy.config import Addresses, Authentication, Login
+from kproxy.config.structs import Addresses, Authentication, Login
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import log_in
 from kproxy.proxy.broker_client import BrokerClient

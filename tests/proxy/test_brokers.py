@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses
+from kproxy.config.structs import Addresses
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.proxy.brokers import AdvertisedAddresses, BrokerTable, parse_any_ip
 from kproxy.proxy.logs import render_text

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kproxy.authentication.users import User, new_users_file, set_password
-from kproxy.config import Addresses, Authentication, FilterUse, ListenerTls
+from kproxy.config.structs import Addresses, Authentication, FilterUse, ListenerTls
 from kproxy.filters.contract import ConnectionFacts, Filter
 from kproxy.proxy.client_logins import MOST_FAILURES, MOST_LOGGED, Failures
 from kproxy.proxy.tap.counted import CloseCause, Total

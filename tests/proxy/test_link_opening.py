@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
+from kproxy.config.structs import Addresses, BrokerTls, ListenerTls, Timeouts
 from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, write_v2
 from kproxy.proxy.network.tls import broker_context
 from kproxy.proxy.tap.counted import CloseCause, Total

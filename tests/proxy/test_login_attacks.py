@@ -12,7 +12,7 @@ import pytest
 from kproxy.authentication import scram, users
 from kproxy.authentication.mechanisms import LoginFailed, Plain, Scram
 from kproxy.authentication.users import Users
-from kproxy.config import Addresses, Authentication, FilterUse, Tokens
+from kproxy.config.structs import Addresses, Authentication, FilterUse, Tokens
 from kproxy.proxy.tap.counted import Total
 from tests.authentication.test_tokens import FOREIGN, JWKS, RSA, confused, message, signed, unsigned
 from tests.proxy.test_client_logins import (

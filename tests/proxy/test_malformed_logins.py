@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from kproxy.authentication.users import SlowHash, _scrypt
-from kproxy.config import Addresses, Authentication, Kerberos, Tokens
+from kproxy.config.structs import Addresses, Authentication, Kerberos, Tokens
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import CONVERSATIONS
 from tests.authentication.test_states import mutated

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Cluster, Config
+from kproxy.config.structs import Cluster, Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log_dropped_message
 from kproxy.proxy.messages import (

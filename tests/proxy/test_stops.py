@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.config import Page
+from kproxy.config.structs import Page
 from kproxy.filters.breakpoints.decision import Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from kproxy.config import Addresses, Authentication, Tokens
+from kproxy.config.structs import Addresses, Authentication, Tokens
 from kproxy.errors import UsageError
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.token_keys import AGAIN_S, OLD_S, TokenKeys

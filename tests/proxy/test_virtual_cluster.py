@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.config import Addresses, Cluster, FilterUse, Timeouts
+from kproxy.config.structs import Addresses, Cluster, FilterUse, Timeouts
 from kproxy.errors import UsageError
 from kproxy.filters.contract import Filter
 from kproxy.proxy import virtual_cluster

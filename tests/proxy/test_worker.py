@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Addresses, Cluster, Config, Limits, Timeouts
+from kproxy.config.structs import Addresses, Cluster, Config, Limits, Timeouts
 from kproxy.proxy import admission
 from kproxy.proxy import worker as worker_module
 from kproxy.proxy.admission import Admission

@@ -9,8 +9,8 @@ from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any
 
-from kproxy.config import Config, ListenerTls
 from kproxy.config.reading import parse_config
+from kproxy.config.structs import Config, ListenerTls
 from kproxy.doctor.examine import examine
 from kproxy.doctor.findings import Finding, State
 from kproxy.login.client_settings import Credentials

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
-from kproxy.config import Analysis, Cluster, Config
+from kproxy.config.structs import Analysis, Cluster, Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
 from kproxy.proxy.supervisor.processes import ANALYZER

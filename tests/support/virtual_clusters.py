@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from struct import pack
 from typing import Any, Self
 
-from kproxy.config import Analysis, Cluster, Config, Limits, Timeouts
+from kproxy.config.structs import Analysis, Cluster, Config, Limits, Timeouts
 from kproxy.protocol import message, response_header_version
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.forwarding.lane import Worker

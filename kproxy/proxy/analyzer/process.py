@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kproxy.config import Analysis, Rotated, Traces
+from kproxy.config.structs import Analysis, Traces
 from kproxy.errors import UsageError
+from kproxy.options import Rotated
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.output import Output, Source
 from kproxy.pipeline.run import Options, Run

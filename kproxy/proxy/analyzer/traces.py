@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, MutableMapping
 
-from kproxy.config import Traces
+from kproxy.config.structs import Traces
 from kproxy.output.spans import Span, encode_span, request_of
 from kproxy.pipeline.span_output import SpanOutput
 from kproxy.protocol.facts import facts

@@ -51,7 +51,7 @@ from enum import IntEnum
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 if TYPE_CHECKING:
-    from kproxy.config import Timeouts
+    from kproxy.config.structs import Timeouts
     from kproxy.filters.contract import ConnectionFacts, RequestFacts  # no-cython-lint
     from kproxy.proxy.forwarding.owner import Limits, LinkOwner
 

@@ -11,8 +11,8 @@ workers do with each other, and half of the clients would be served by the other
 import errno
 import socket
 
-from kproxy.config import Config
 from kproxy.config.checks import broker_ports
+from kproxy.config.structs import Config
 from kproxy.errors import KproxyError
 from kproxy.protocol.addresses import Address, join_address, parse_address
 from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address

@@ -10,7 +10,7 @@ import socket
 import ssl
 import sys
 
-from kproxy.config import BrokerTls, ListenerTls
+from kproxy.config.structs import BrokerTls, ListenerTls
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientTls
 from kproxy.protocol.addresses import parse_ip

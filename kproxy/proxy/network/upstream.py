@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from kproxy.config import Cluster
+from kproxy.config.structs import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.protocol.addresses import join_address, parse_ip, split_address, unmapped
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, write_v1, write_v2

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from kproxy.config import Config
+from kproxy.config.structs import Config
 from kproxy.proxy import messages
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log

@@ -25,7 +25,7 @@ import msgspec
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from kproxy.config import Config
+from kproxy.config.structs import Config
 from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.environment import environment
 from kproxy.proxy.logs import log

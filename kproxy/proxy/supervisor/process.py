@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kproxy.config import Config
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
+from kproxy.config.structs import Config
 from kproxy.errors import ConfigError, UsageError
 from kproxy.protocol.addresses import as_reached_here, parse_address
 from kproxy.proxy.logs import log

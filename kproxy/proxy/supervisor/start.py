@@ -6,8 +6,8 @@ import resource
 import sys
 from importlib import import_module
 
-from kproxy.config import NEARLY_ALL, Config
 from kproxy.config.reading import Options, config_from_options
+from kproxy.config.structs import NEARLY_ALL, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.child_process import set_process_title
 from kproxy.proxy.logs import log, start_logging

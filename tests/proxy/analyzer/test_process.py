@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Analysis, Rotated, Traces
+from kproxy.config.structs import Analysis, Traces
 from kproxy.errors import UsageError
+from kproxy.options import Rotated
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline import connections
 from kproxy.pipeline.connections import Connections

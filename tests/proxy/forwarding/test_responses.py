@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses
+from kproxy.config.structs import Addresses
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses

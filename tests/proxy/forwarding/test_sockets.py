@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, Limits, Timeouts
+from kproxy.config.structs import Addresses, Limits, Timeouts
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Filter
 from kproxy.proxy.forwarding.sockets import Acceptor
@@ -240,7 +240,7 @@ def tick(proxy: Front) -> bool:
 
 ITSELF = """
 from pathlib import Path
-from kproxy.config import Addresses
+from kproxy.config.structs import Addresses
 from tests.support.virtual_clusters import front
 from tests.support.links import run
 import asyncio, socket
@@ -346,7 +346,7 @@ async def test_a_fault_while_a_client_comes_leaves_nothing_open() -> None:
 
 EMFILE = """
 import asyncio, resource, sys
-from kproxy.config import Addresses
+from kproxy.config.structs import Addresses
 from kproxy.proxy.tap.counted import Total
 from tests.conftest import Require
 from tests.support.virtual_clusters import Broker, ask, front, listening

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, BrokerTls, Limits, ListenerTls, Timeouts
+from kproxy.config.structs import Addresses, BrokerTls, Limits, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.tls_side import TlsSide
 from kproxy.proxy.link_opening import open_record
 from kproxy.proxy.network.tls import broker_context, listener_context

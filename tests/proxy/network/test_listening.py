@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, Cluster, Config
+from kproxy.config.structs import Addresses, Cluster, Config
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, check_addresses_are_free, listen
 from tests.conftest import Require

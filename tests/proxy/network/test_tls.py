@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import BrokerTls, ListenerTls
+from kproxy.config.structs import BrokerTls, ListenerTls
 from kproxy.errors import UsageError
 from kproxy.proxy.network.tls import (
     Contexts,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Cluster
+from kproxy.config.structs import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.proxy_protocol import Header, read_header

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kproxy.config import Cluster, Config, Page
+from kproxy.config.structs import Cluster, Config, Page
 from kproxy.filters.contract import ClientMetric
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection

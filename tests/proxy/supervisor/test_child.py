@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Cluster, Config
+from kproxy.config.structs import Cluster, Config
 from kproxy.proxy.child_process import STACK_SIGNAL, ChildArguments
 from kproxy.proxy.messages import LONGEST_LINE, Brokers, Configure, Drain, Message
 from kproxy.proxy.supervisor import child as child_module

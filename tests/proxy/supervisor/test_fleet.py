@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Analysis, Cluster, Config, Timeouts
+from kproxy.config.structs import Analysis, Cluster, Config, Timeouts
 from kproxy.proxy.messages import Brokers, Configure, KnownKeys, Learned, Message
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet, Modules

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from kproxy.config import Analysis, Cluster, Config, Page
+from kproxy.config.structs import Analysis, Cluster, Config, Page
 from kproxy.page.live.process import SAYS
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS, server_settings

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from kproxy.config import Page
+from kproxy.config.structs import Page
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Record, RecordBatch, write_batches

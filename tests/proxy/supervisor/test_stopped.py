@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Cluster, Config, Page
+from kproxy.config.structs import Cluster, Config, Page
 from kproxy.filters.breakpoints.breakpoint import Breakpoint
 from kproxy.proxy.messages import (
     BreakpointGivenUp,
