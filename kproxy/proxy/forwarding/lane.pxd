@@ -165,7 +165,7 @@ cdef class Lane:
     # buffers: see the table in lane.pyx
     cdef uint8_t header_part[HEADROOM]
     cdef int header_part_size
-    cdef uint8_t *held
+    cdef PyObject *held  # bytes, which nobody else refers to
     cdef size_t held_size
     cdef size_t held_capacity
     cdef uint8_t *deferred
@@ -199,6 +199,11 @@ cdef class Lane:
     cdef int flush(self, Chunk *c) except -1
     cdef int defer(self, Chunk *c) except -1
     cdef int add_to_held(self, const uint8_t *data, size_t size) except -1
+    cdef uint8_t *end_of_held(self) noexcept
+    cdef int make_room(self, size_t size, size_t most) except -1
+    cdef int resize_held(self, size_t capacity) except -1
+    cdef uint8_t *room_in_held(self, size_t *most) except? NULL
+    cdef int process_held(self, size_t size, uint64_t now) except -1
     cdef int complete(self, const uint8_t *data, size_t size) except -1
     cdef int complete_head(self, Chunk *c, size_t size) except -1
     cdef bytes take_held(self, const uint8_t *data, size_t size)

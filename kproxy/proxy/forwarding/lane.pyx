@@ -70,11 +70,14 @@ from asyncio import AbstractEventLoop
 from typing import TYPE_CHECKING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_CLEAR, Py_INCREF, Py_XDECREF
 from libc.stdint cimport int16_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+cdef extern from "Python.h":
+    int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
 
 cdef extern from * nogil:
     """
@@ -410,7 +413,7 @@ cdef class Lane:
     """One direction of a link; the machine is described at the top of lane.pyx. Abstract: RequestLane, ResponseLane."""
 
     def __dealloc__(self):
-        free(self.held)
+        Py_XDECREF(self.held)
         free(self.deferred)
 
     @property
@@ -759,26 +762,66 @@ cdef class Lane:
         return 0
 
     cdef int add_to_held(self, const uint8_t *data, size_t size) except -1:
-        """Append to the held frame; the buffer grows with the bytes received, not with the size announced."""
-        cdef Worker worker = self.link.worker
-        cdef size_t capacity = HELD_AT_FIRST
-        cdef uint8_t *grown
-        while capacity < self.held_size + size:
-            capacity *= 2
-        if worker.memory_budget and worker.buffered[0] + capacity > worker.memory_budget:
-            capacity = max(self.held_size + size, self.held_capacity)
-        if self.held == NULL or capacity > self.held_capacity:
-            if capacity > HELD_LARGE:
-                keep_freed_memory()
-            grown = <uint8_t *>realloc(self.held, capacity)
-            if grown == NULL:
-                raise MemoryError
-            self.held = grown
-            worker.charge(capacity - self.held_capacity)
-            self.held_capacity = capacity
-        memcpy(self.held + self.held_size, data, size)
+        """Append to the held frame, if the bytes have not been received there."""
+        self.make_room(size, self.held_size + size + self.left)
+        if data != self.end_of_held():
+            memcpy(self.end_of_held(), data, size)
         self.held_size += size
         return 0
+
+    cdef uint8_t *end_of_held(self) noexcept:
+        return <uint8_t *>PyBytes_AS_STRING(<object>self.held) + self.held_size
+
+    cdef int make_room(self, size_t size, size_t most) except -1:
+        """Make room for more bytes of a held frame, which has *most*. It takes at most four times what has come."""
+        cdef Worker worker = self.link.worker
+        cdef size_t capacity = HELD_AT_FIRST
+        if self.held != NULL and self.held_size + size <= self.held_capacity:
+            return 0
+        while capacity < self.held_size + size:
+            capacity *= 2
+        if capacity > HELD_LARGE:
+            capacity *= 2  # each step may copy it
+            keep_freed_memory()
+        capacity = min(capacity, most)
+        if worker.memory_budget and worker.buffered[0] + capacity > worker.memory_budget:
+            capacity = self.held_size + size
+        return self.resize_held(capacity)
+
+    cdef int resize_held(self, size_t capacity) except -1:
+        cdef size_t before = self.held_capacity
+        if self.held == NULL:
+            made = PyBytes_FromStringAndSize(NULL, capacity)
+            Py_INCREF(made)
+            self.held = <PyObject *>made
+        else:
+            try:
+                _PyBytes_Resize(&self.held, capacity)
+            except MemoryError:  # it has freed what was held
+                capacity = self.held_size = 0
+                raise
+            finally:
+                self.held_capacity = capacity
+                self.link.worker.charge(<int64_t>capacity - <int64_t>before)
+            return 0
+        self.held_capacity = capacity
+        self.link.worker.charge(capacity)
+        return 0
+
+    cdef uint8_t *room_in_held(self, size_t *most) except? NULL:
+        """Return where *most* bytes, or fewer, of a large held frame are to be received; NULL: in a chunk."""
+        if self.state != HOLD_FRAME or self.left < HELD_LARGE or self.held == NULL:
+            return NULL
+        most[0] = min(most[0], self.left)
+        self.make_room(most[0], self.held_size + self.left)
+        return self.end_of_held()
+
+    cdef int process_held(self, size_t size, uint64_t now) except -1:
+        """Process bytes that were received at ``room_in_held``."""
+        if size == self.left and self.held_capacity > self.held_size + size:
+            self.resize_held(self.held_size + size)
+        _kept = <object>self.held  # the tap reads it when the frame may have gone its way; it is not resized meanwhile
+        return self.process(self.end_of_held(), size, now)
 
     cdef int complete(self, const uint8_t *data, size_t size) except -1:
         """Hand the held frame or tail over; it is *data* unless a part of it came before."""
@@ -810,13 +853,14 @@ cdef class Lane:
         cdef bytes held
         if not self.held_size:
             return PyBytes_FromStringAndSize(<char *>data, size)
-        held = PyBytes_FromStringAndSize(<char *>self.held, self.held_size)
+        if self.held_capacity > self.held_size:
+            self.resize_held(self.held_size)
+        held = <bytes><object>self.held
         self.free_held()
         return held
 
     cdef void free_held(self) noexcept:
-        free(self.held)
-        self.held = NULL
+        Py_CLEAR(self.held)
         self.link.worker.charge(-<int64_t>self.held_capacity)
         self.held_size = self.held_capacity = 0
 
@@ -887,7 +931,7 @@ cdef class Lane:
             self.pipe.emit(self.header_part, self.header_part_size)
             self.header_part_size = 0
         if self.held_size:
-            self.pipe.emit(self.held, self.held_size)
+            self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(<object>self.held), self.held_size)
             self.free_held()
         self.walking = False
         return self.enter(OPAQUE)

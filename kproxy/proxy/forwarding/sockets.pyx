@@ -6,7 +6,8 @@ Acceptor  accepts clients and checks the limits. Where two plain sockets are to 
           opened by the owner (LinkOwner.open_link).
 Poller    an epoll of our own, which uvloop watches as one file descriptor: an event then costs no Python call, and errors come with
           the socket they belong to (uvloop's add_reader gives a socket up at its first error, with bytes unread that came before).
-SocketPipe  receives into one buffer and sends from it. The buffer is the process's: a lane copies what it keeps. A chunk is sent
+SocketPipe  receives into one buffer and sends from it. The buffer is the process's: a lane copies what it keeps, and most of a large
+            frame that is held is received where it is kept (Lane.room_in_held). A chunk is sent
           before the next one is received, so a sink that takes nothing stops its source after one chunk. Where a side is TLS, the
           pipe decrypts what it received and encrypts what it sends (TlsSide).
 """
@@ -415,6 +416,8 @@ cdef class SocketPipe(Pipe):
         cdef Worker worker = lane.link.worker
         cdef size_t most = CHUNK
         cdef size_t used = worker.buffered[0]
+        cdef size_t wanted
+        cdef uint8_t *held
         cdef ssize_t n
         cdef int turn = 0
         cdef uint64_t until = 0
@@ -424,18 +427,22 @@ cdef class SocketPipe(Pipe):
             most = SMALLEST_CHUNK if most < SMALLEST_CHUNK else CHUNK if most > CHUNK else most
         while turn < CHUNKS_IN_A_TURN or to_the_end:
             turn += 1
-            n = recv(self.source.fd, chunk, most, 0)
+            wanted = most
+            held = NULL if self.source_tls is not None else lane.room_in_held(&wanted)
+            n = recv(self.source.fd, chunk if held == NULL else held, wanted, 0)
             if n > 0:
                 now = self.source.poller.now = monotonic_ns()
                 if until == 0:
                     until = now + TURN_NS
-                if self.source_tls is None:
+                if held != NULL:
+                    lane.process_held(n, now)
+                elif self.source_tls is None:
                     lane.process(chunk, n, now)
                 else:
                     self.receive_encrypted(chunk, n)
                 if now > until and not to_the_end:
                     return 0
-                if lane.blocked or not self.reading or n < <ssize_t>most and not to_the_end:
+                if lane.blocked or not self.reading or n < <ssize_t>wanted and not to_the_end:
                     return 0
             elif n == 0:
                 return (<Link>lane.link).on_eof(lane)
