@@ -13,5 +13,5 @@ It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or n
 For a new release of Kafka, set NEWEST in jars.py, run the command, and read the difference. A new block for the previously
 newest release means that a layout was changed in place, or that versions were removed: add that release to RELEASES to keep its
 layout. Add a new minor release to SPOKEN, too. Then add its versions to kproxy/protocol/releases.txt by hand. For a new API, the
-command asks for a line in api_judgements.txt.
+command asks for its place in api_judgements.txt.
 """

@@ -35,7 +35,7 @@ def main(jars: Path | None, check: bool) -> None:
         sys.exit(2)
     new_facts = Facts(text)
     if missing := unjudged(api.name for api in new_facts.apis.values()):
-        click.echo(f"error: add a line to kproxy/protocol/api_judgements.txt for {', '.join(missing)}", err=True)
+        click.echo(f"error: kproxy/protocol/api_judgements.txt lacks {', '.join(missing)}", err=True)
         sys.exit(2)
     files = {FACTS: text, **written_enums(new_facts)}
     if not check:

@@ -1,6 +1,6 @@
-"""Judgements: what kproxy has decided about each API, beyond Kafka's facts. They are in api_judgements.txt, a line for each API.
+"""Judgements: what kproxy has decided about each API, beyond Kafka's facts. They are in api_judgements.txt.
 
-A new API of Kafka needs a line there: kproxy.extract refuses to write facts for an API without one, and a test compares both.
+A new API of Kafka needs its place there: kproxy.extract refuses to write facts for an API without one, and a test compares both.
 """
 
 import functools
@@ -23,13 +23,13 @@ class Judgement(NamedTuple):
 @functools.cache
 def judgements() -> dict[str, Judgement]:
     """Return the judgement of each API, by its name."""
-    lines = (line.split() for line in read_data_file("api_judgements.txt").splitlines() if not line.startswith("#"))
-    return {name: _judgement(name, replay, tenant) for name, replay, tenant in lines}
+    lines = (line.split(": ") for line in read_data_file("api_judgements.txt").splitlines() if not line.startswith("#"))
+    return {name: _judgement(*words.split()) for words, names in lines for name in names.split()}
 
 
-def _judgement(name: str, replay: str, tenant: str) -> Judgement:
+def _judgement(replay: str, tenant: str) -> Judgement:
     if replay not in get_args(Replay) or tenant not in get_args(Tenant):
-        raise ValueError(f"api_judgements.txt: {name} has an unknown word: {replay} {tenant}")
+        raise ValueError(f"api_judgements.txt has an unknown word: {replay} {tenant}")
     return Judgement(cast("Replay", replay), cast("Tenant", tenant))
 
 
@@ -39,11 +39,11 @@ def unjudged(names: Iterable[str]) -> list[str]:
 
 @functools.cache
 def apis_for_replay(*words: Replay) -> frozenset[int]:
-    """Return the keys of the APIs of the facts that have one of these words in the column replay."""
+    """Return the keys of the APIs of the facts that have one of these words as replay."""
     return frozenset(key for key, api in facts().apis.items() if judgements()[api.name].replay in words)
 
 
 @functools.cache
 def apis_for_tenants(*words: Tenant) -> frozenset[int]:
-    """Return the keys of the APIs of the facts that have one of these words in the column tenant."""
+    """Return the keys of the APIs of the facts that have one of these words as tenant."""
     return frozenset(key for key, api in facts().apis.items() if judgements()[api.name].tenant in words)

@@ -138,7 +138,7 @@ def test_extraction_refuses_an_api_without_a_judgement(monkeypatch: MonkeyPatch)
     monkeypatch.setattr(extraction, "facts_of", lambda jars: new)
     run = CliRunner().invoke(extraction.main, ["--check"])
     assert run.exit_code == 2
-    assert run.stderr == "error: add a line to kproxy/protocol/api_judgements.txt for NewApi\n"
+    assert run.stderr == "error: kproxy/protocol/api_judgements.txt lacks NewApi\n"
 
 
 def test_no_api_has_a_number_that_begins_as_a_gssapi_token() -> None:

@@ -62,7 +62,7 @@ responses up to version 12 have names among their records and are held, so ``max
 ``most_fetch_bytes``, which has to be below limits.held_frame_size. A Metadata response for all topics, of all tenants, has to be
 below it too.
 
-To add an API, add its line in protocol/api_judgements.txt, rules for names that no entity type marks, and in
+To add an API, add it to protocol/api_judgements.txt, rules for names that no entity type marks, and in
 tests/support/marked.py the values that the test of all names needs.
 """
 
