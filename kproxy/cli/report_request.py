@@ -198,7 +198,12 @@ def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
 
 
 def _values(request: ReportRequest) -> "dict[str, Value]":
-    values: dict[str, Value] = {} if request.target is None else {"target": request.target}
+    target = request.target
+    if target is None and "readiness" in request.only:  # asked by name: severities of a release that was asked for
+        from kproxy.analyses.facts import FACTS_TABLES  # noqa: PLC0415
+
+        target = str(FACTS_TABLES["releases"].rows()[-1][0])
+    values: dict[str, Value] = {} if target is None else {"target": target}
     for text in request.parameters:
         name, equals, value = text.partition("=")
         if not equals or not name:

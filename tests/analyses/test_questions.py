@@ -28,7 +28,7 @@ def everything(name: str) -> dict[str, Found]:
     """The rows of these analyses of a capture."""
     found = {}
     with Database([CAPTURES / name]) as database:
-        for wanted in ("map", "inventory", "topics", "latency", "lag", "explain"):
+        for wanted in ("map", "inventory", "topics", "latency", "lag", "explain", "producer_fenced"):
             found[wanted] = database.run(library.load()[wanted]).to_pylist()
         counted = database.connection.sql(
             "SELECT api_key || ' v' || api_version AS name, count(request_at) AS requests, count(latency_ms) AS answered,"
@@ -268,6 +268,11 @@ def test_settings_that_a_workload_chose() -> None:
     transactional = settings("04-transactions.pcap", "producer-tx-1")
     assert transactional["transactional.id"] == "tx-1"
     assert settings("04-transactions.pcap", "consumer-g-read_committed-1")["isolation.level"] == "read_committed"
+
+
+def test_a_second_producer_of_the_same_client_id_is_another_producer() -> None:
+    (fenced,) = everything("04-transactions.pcap")["producer_fenced"]
+    assert (fenced["cause"], fenced["transactional_id"]) == ("another producer", "tx-1")
 
 
 def test_no_secret_is_a_setting() -> None:

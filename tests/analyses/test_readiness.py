@@ -61,6 +61,7 @@ def test_old_clients_and_brokers(name: str) -> None:
     assert words.startswith(f"{whom} will break with Kafka 4.0; first: producer-1 ")
     assert by_id["1"]["breaks_first"].startswith("LeaderAndIsr")
     assert {row["verdict"] for row in readiness(SHARED / name, "2.0")} == {"fine"}
+    assert max(row["severity"] for row in readiness(SHARED / name)) == "notice"  # "critical" only where somebody asked
 
 
 def test_brokers_of_the_time_of_zookeeper_do_not_fail_a_build(tmp_path: Path) -> None:

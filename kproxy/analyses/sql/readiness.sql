@@ -25,7 +25,7 @@ columns:
 action: Upgrade clients that will break before the brokers; ask the owners of those that may break which library they use.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:
-  target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
+  target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known, and nothing is worse than a notice, as nobody asked."}
 sampled: Requests that the release refuses may be among the exchanges that are missing.
 verdict: "[{rows where asker=release:?}{reason:200}|[{rows where verdict=will break} of [{rows where asker=broker:?}{rows where is_judged=true} judged ({rows where asker=client:client/clients}, {rows where asker=broker:broker/brokers})|{rows where is_judged=true:judged client/judged clients}] will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of [{rows where asker=broker:?}{rows where is_judged=true} judged ({rows where asker=client:client/clients}, {rows where asker=broker:broker/brokers})|{rows where is_judged=true:judged client/judged clients}] may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|fine with Kafka {target}, as far as seen: {rows where asker=client:client/clients}[ and {rows where asker=broker:broker/brokers}]]]]"
 order: 38
@@ -239,8 +239,9 @@ SELECT asker, client_id, principal, addresses, software, software_version, infer
   CASE WHEN badness > 0 AND asker = 'broker to broker' THEN 'inside the cluster'
     WHEN badness = 2 THEN 'will break' WHEN badness = 1 THEN 'may break' ELSE 'fine' END AS verdict,
   breaks_first, reason, problems, target, apis, requests,
-  CASE WHEN asker = 'broker to broker' THEN 'info' WHEN badness = 2 THEN 'critical' WHEN badness = 1 THEN 'warning' ELSE 'info' END
-    AS severity,
+  CASE WHEN asker = 'broker to broker' OR badness = 0 THEN 'info'
+    WHEN coalesce($target, '') = '' THEN CASE WHEN badness = 2 THEN 'notice' ELSE 'info' END -- an upgrade that nobody plans harms nobody
+    WHEN badness = 2 THEN 'critical' ELSE 'warning' END AS severity,
   asker <> 'broker to broker' AS is_judged
 FROM (
   SELECT * FROM client_rows WHERE target IS NOT NULL

@@ -48,12 +48,25 @@ WITH refused AS (
     FROM client_exchanges
     WHERE api_key = 22 AND transactional_id IS NOT NULL
         AND (len(error_codes) = 0 OR list_contains(error_codes, 51)) -- that one displaces, too, though it has to wait
-), own AS ( -- the last time that the refused client began to use its id
-    SELECT r.connection_id, r.exchange, max(b.at_us) AS begun_us, max_by(b.timeout_ms, b.at_us) AS timeout_ms,
-        max_by(b.connection_id, b.at_us) AS begun_on
+), used AS ( -- when the producer first used the id on the connection with the refusal
+    SELECT r.connection_id, r.id, min(e.at_us) AS used_us
+    FROM (SELECT DISTINCT connection_id, id FROM refused) AS r
+    JOIN client_exchanges AS e ON e.connection_id = r.connection_id AND e.transactional_id = r.id
+    WHERE e.api_key <> 22
+    GROUP BY r.connection_id, r.id
+), coordinator AS ( -- the connection on which the refused producer began: a restarted one has other connections than before
+    SELECT r.connection_id, r.exchange, max_by(b.connection_id, b.at_us) AS begun_on
     FROM refused AS r
+    LEFT JOIN used AS u ON u.connection_id = r.connection_id AND u.id = r.id
     JOIN begun AS b ON b.client_id IS NOT DISTINCT FROM r.client_id AND b.client_address = r.client_address
-        AND b.cluster = r.cluster AND b.id = r.id AND b.at_us < r.at_us
+        AND b.cluster = r.cluster AND b.id = r.id AND b.at_us < r.at_us AND b.at_us <= coalesce(u.used_us, r.at_us)
+    GROUP BY r.connection_id, r.exchange
+), own AS ( -- the last time that it began to use its id
+    SELECT r.connection_id, r.exchange, any_value(c.begun_on) AS begun_on, max(b.at_us) AS begun_us,
+        max_by(b.timeout_ms, b.at_us) AS timeout_ms
+    FROM refused AS r
+    JOIN coordinator AS c ON c.connection_id = r.connection_id AND c.exchange = r.exchange
+    JOIN begun AS b ON b.connection_id = c.begun_on AND b.id = r.id AND b.at_us < r.at_us
     GROUP BY r.connection_id, r.exchange
 ), ended AS ( -- when its transaction before this one ended
     SELECT r.connection_id, r.exchange, max(t.at_us) AS ended_us
