@@ -81,9 +81,9 @@ def sql(
     """Query Kafka traffic with SQL.
 
     SOURCE is a capture, a decoded log, or a directory of tables, as for kproxy report. QUERY is DuckDB's SQL over the
-    tables (connections, exchanges, record_batches, offsets, group_events, topic_activity, errors, records), the facts
-    (api_versions, releases, error_codes) and the views of the analyses. Without QUERY there is a prompt with completion;
-    where standard input is no terminal, the query is read from it.
+    tables (connections, exchanges, record_batches, offsets, group_events, topic_activity, errors, partition_states,
+    share_deliveries, records), the facts (api_versions, releases, error_codes) and the views of the analyses. Without
+    QUERY there is a prompt with completion; where standard input is no terminal, the query is read from it.
 
     \b
     kproxy sql trace.pcapng "SELECT topic, records FROM topic_activity LIMIT 9"

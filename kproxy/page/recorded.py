@@ -45,7 +45,8 @@ LOOK_MS = 100  # of a pipe
 LOOK = 256  # packets or lines between two checks of the time
 SHOW_S = 0.5  # between two updates of what the page shows while reading
 MEMORY = "160MB"  # that DuckDB may use
-WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables removed with their exchanges
+# Tables removed with their exchanges
+WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors", "partition_states", "share_deliveries")
 
 
 class Recorded(Store):

@@ -3,6 +3,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
+import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -60,12 +61,18 @@ public class Modern {
     private static void share() throws InterruptedException {
         long pause = (long) (1000 * Double.parseDouble(job.getOrDefault("pause", "0")));
         StringDeserializer text = new StringDeserializer();
+        String answer = job.get("answer");
         try (KafkaShareConsumer<String, String> consumer = new KafkaShareConsumer<>(settings, text, text)) {
             consumer.subscribe(Arrays.asList(job.get("topic").split(",")));
             while (!ended) {
                 ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
                 count += records.count();
                 Thread.sleep(pause * records.count());
+                for (ConsumerRecord<String, String> record : records) {
+                    if (answer != null) {
+                        consumer.acknowledge(record, record.offset() % 10 == 0 ? AcknowledgeType.valueOf(answer) : AcknowledgeType.ACCEPT);
+                    }
+                }
             }
         }
     }

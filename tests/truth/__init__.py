@@ -20,6 +20,7 @@
     misuse.py       incidents of wrong use and of settings that do not fit together
     unreached.py    addresses at which clients get no connection, and connections without a byte that mean nothing
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
+    replicas.py     missing replicas, leaders out of balance, records of share groups that are delivered again
     threes.py       three incidents and three look-alikes of analyses for which the others have fewer
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests

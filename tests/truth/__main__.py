@@ -24,6 +24,7 @@ WORKLOADS_IN = (
     "operations",
     "production",
     "rare",
+    "replicas",
     "threes",
     "unreached",
     "unusual",

@@ -16,7 +16,7 @@ A job has library, role (produce, consume, transact, admin), topic, settings in 
                         which it begins from the beginning), assign (these partitions, not what the group gives it),
                         rest (seconds after each 50 records for which it pauses its partitions and polls on)
     transfer            Java's: consume, and produce each record to the topic ``to`` in a transaction
-    share               Java's: consume as a member of a share group
+    share               Java's: consume as a member of a share group; answer (RELEASE or REJECT, for each tenth record)
     admin               do: a list of operations, each a list of words
 """
 

@@ -375,6 +375,7 @@ _OPTIONS = {
     "schema_id",
     "bad",
     "noise",
+    "answer",
 }
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 

@@ -1,10 +1,8 @@
 """Incidents of wrong use and of settings that do not fit together, as postmortems and issue threads tell of them."""
 
-import json
 import sys
 import time
 
-from tests.support.sockets import metadata
 from tests.truth.lab import SOURCES, Lab, workload
 
 ZOOKEEPER, LAST_OF_THREE = "2.8.2", "3.9.2"
@@ -337,26 +335,6 @@ def no_topic_for_offsets(lab: Lab) -> None:
 
 
 @workload(
-    "Members of a share group need longer for a record than its lock lasts: records are delivered again.",
-    group_share_record_lock_duration_ms="2000",
-    group_share_min_record_lock_duration_ms="1000",
-)
-def share_locks_end(lab: Lab) -> None:
-    lab.topic("orders", 1)
-    words = ["--bootstrap-server", lab.cluster.open, "--alter", "--add-config", "share.auto.offset.reset=earliest"]
-    for group in ("billing", "calm"):
-        lab.tool("kafka.admin.ConfigCommand", *words, "--entity-type", "groups", "--entity-name", group)
-    for number in (1, 2):
-        lab.client(f"billing-{number}", "share", topic="orders", group="billing", library="java", pause=1.5)
-    lab.client("calm", "share", topic="orders", group="calm", library="java")
-    lab.wait(4)
-    lab.produce("shop", "orders", rate=4, acks="all")
-    lab.wait(30)
-    lab.expect("share_redelivery", group_id="billing", topic="orders")
-    lab.never("share_redelivery", group_id="calm")
-
-
-@workload(
     "Batches are larger than a segment of their topic.", release=LAST_OF_THREE, variants={"2-8": {"release": ZOOKEEPER}}
 )
 def larger_than_a_segment(lab: Lab) -> None:
@@ -387,57 +365,6 @@ def login_ends(lab: Lab) -> None:
     lab.allow("plaintext_credentials")
     lab.allow("connection_churn", client_id="shop-aiokafka")
     lab.allow("unanswered_requests", client_id="shop-aiokafka")
-
-
-@workload(
-    "A follower stands still: partitions have fewer replicas in sync than they should.",
-    nodes=3,
-    replica_lag_time_max_ms="3000",
-)
-def replica_falls_out(lab: Lab) -> None:
-    lab.topic("orders", 3, min_insync_replicas="1")
-    lab.topic("single", 1, replicas=1)
-    lab.produce("shop", "orders", rate=10, acks="all", topic_metadata_refresh_interval_ms=3000)
-    lab.consume("billing", "orders", group="billing", topic_metadata_refresh_interval_ms=3000)
-    lab.wait(9)
-    frozen = lab.freeze_broker(3, 22)
-    lab.wait(9)
-    lab.expect("under_replicated", at=frozen + 14, within=12, topic="orders")
-    lab.never("under_replicated", topic="single")
-    for analysis in (
-        "broker_away",
-        "stale_leader",
-        "unanswered_requests",
-        "slow_broker",
-        "coordinator_errors",
-        "tiny_batches",
-    ):
-        lab.allow(analysis)
-
-
-@workload(
-    "After restarts one broker of three leads all partitions, and nobody moves them back.",
-    nodes=3,
-    auto_leader_rebalance_enable="false",
-)
-def leads_all(lab: Lab) -> None:
-    lab.topic("orders", 6)
-    lab.topic("parcels", 6)
-    for name in ("orders", "parcels"):
-        lab.produce(f"shop-{name}", name, rate=20, acks="all", topic_metadata_refresh_interval_ms=4000)
-        lab.consume(f"billing-{name}", name, group=f"billing-{name}", topic_metadata_refresh_interval_ms=4000)
-    lab.wait(8)
-    for node in (2, 3):
-        lab.stop_broker(node)
-        lab.start_broker(node)
-        lab.wait(2)
-    back = lab.note("all are back")
-    lab.wait(20)
-    leaders = {metadata(lab.cluster.open, ["orders"]).leaders["orders", number] for number in range(6)}
-    lab.note(f"leaders of orders: {json.dumps(sorted(leaders))}")
-    lab.expect("leader_imbalance", at=back, within=20)
-    for analysis in ("broker_away", "stale_leader", "unanswered_requests", "coordinator_errors", "tiny_batches"):
-        lab.allow(analysis)
 
 
 @workload(

@@ -6,6 +6,7 @@
     body.pyx       Body: finds them by one walk over the bytes of a body, and puts them into columns
     rows.pyx       rows of exchanges and record batches
     offsets.pyx    rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    partitions.pyx rows of partition_states and share_deliveries
     group_events.pyx rows of group_events: a function for each API that is about groups
     errors.py      rows of errors: the codes of a response, and what each is about
     records.py     rows of records, copied out of the batches as columns; rows of record batches of a decoded log
@@ -13,10 +14,11 @@
                    over (Activity: topic_activity)
     parquet.py     Arrow schemas of the contracts; a directory of Parquet files, complete or absent
 
-No object is made of a body, unless a row of group_events or of errors needs one. Memory is bounded: Rows holds 8,192 rows or 4 MB
-of text, a file one row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a body larger than 16 MB is not
-taken apart (its row says so). Rows depend only on the events of their connection, so they are the same however connections are
-divided among processes, except for topic_activity beyond those 200,000 keys.
+No object is made of a body, unless a row of group_events or of errors needs one. Memory is bounded: Rows holds 8,192 rows or
+4 MB of text, a file one row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a connection the
+states of as many partitions; a body larger than 16 MB is not taken apart (its row says so). Rows depend only on the events
+of their connection, so they are the same however connections are divided among processes, except for topic_activity and
+partition_states beyond those 200,000 keys.
 
 To add
     a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py

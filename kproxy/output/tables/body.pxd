@@ -5,12 +5,13 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from kproxy.output.tables.columns cimport Rows
 from kproxy.protocol.program cimport Op, Program
-from kproxy.protocol.wire cimport Buffer
+from kproxy.protocol.wire cimport Buffer, Cursor
 from kproxy.session.exchanges cimport Frame
 
 
 cdef enum:
     MOST_TOP = 32  # columns that are fields at the top of bodies
+    LISTS = 3  # of a partition
     KINDS = 4  # of names: layouts.Kind, and the keys of FindCoordinator
 
 
@@ -25,6 +26,10 @@ cdef struct Partition:  # a partition in a body; what its message does not have 
     const uint8_t *topic_id  # NULL: none, or zero
     int32_t index
     int16_t error_code
+    int16_t acknowledge_error
+    int32_t leader_id  # -1: none, or the message has none
+    int32_t leader_epoch
+    const uint8_t *lists[LISTS]  # where they begin, with their count: layouts.Part; NULL: there is none
     int64_t offset  # requested, committed, base or answered offset
     int64_t high_watermark
     int64_t last_stable_offset
@@ -46,6 +51,7 @@ cdef class Body:
     cdef list logged  # type: list[LoggedRecords] | None  # of a decoded log: the records fields, which data has the numbers of
     cdef object decoded
     cdef const uint8_t *top[MOST_TOP]  # where the fields of TOP_FIELDS begin; NULL: not there
+    cdef Op **lists  # LISTS of the partitions
     cdef Buffer codes  # int16 each, no code twice
     cdef Buffer[KINDS] names  # Text each, by their kind
     cdef Buffer topic_ids  # pointer to 16 bytes each
@@ -68,6 +74,7 @@ cdef class Body:
     cdef Text first_name(self, int kind) noexcept
 
 
+cdef Cursor list_at(Body body, Partition *partition, int number, int32_t *count) except *
 cdef object topic_name(Partition *partition, names)
 cdef object id_of(const uint8_t *topic_id)
 cdef int put_text(Rows rows, Py_ssize_t at, Text text) except -1

@@ -82,6 +82,12 @@ cdef int LAST_STABLE_OFFSET = layouts.Part.LAST_STABLE_OFFSET
 cdef int LOG_START_OFFSET = layouts.Part.LOG_START_OFFSET
 cdef int TIMESTAMP = layouts.Part.TIMESTAMP
 cdef int RECORDS = layouts.Part.RECORDS
+cdef int LEADER_ID = layouts.Part.LEADER_ID
+cdef int LEADER_EPOCH = layouts.Part.LEADER_EPOCH
+cdef int CURRENT_LEADER = layouts.Part.CURRENT_LEADER
+cdef int FIRST_LIST = layouts.Part.FIRST_LIST
+cdef int ACKNOWLEDGE_ERROR = layouts.Part.ACKNOWLEDGE_ERROR
+cdef tuple LISTS_OF_PARTITIONS = (Part.FIRST_LIST, Part.SECOND_LIST, Part.THIRD_LIST)
 cdef int TOPIC_NAME = layouts.Part.TOPIC_NAME
 cdef int TOPIC_ID_OF = layouts.Part.TOPIC_ID
 cdef int KEY_TYPE = layouts.Part.KEY_TYPE
@@ -130,6 +136,7 @@ cdef class Plan:
     cdef list arena
     cdef Node *root
     cdef Top[MOST_TOP] top
+    cdef Op *lists[LISTS]  # of partitions
     cdef tuple columns  # of TOP_FIELDS that the message has
     cdef list defaults  # of the columns, where the field is not in the bytes
     cdef list nothing  # values of the columns that stand for a missing one
@@ -175,10 +182,14 @@ cdef class Plan:
             elif field.attribute == attribute:
                 inner_columns.append(field._replace(attribute=field.inner, inner=""))
         part = layouts.part_of(self.message, attribute, is_partition=node.is_partition) if partitioned else None
-        if part is not None and op.kind != KIND_STRUCT and op.is_array == (part == Part.OLD_OFFSETS):
+        if part in LISTS_OF_PARTITIONS and op.is_array:
+            self.lists[<int>part - FIRST_LIST] = op
+        elif part is not None and (op.kind == KIND_STRUCT or op.is_array) != (part in (Part.OLD_OFFSETS, Part.CURRENT_LEADER)):
+            part = None
+        if part is not None:
             wanted.purposes |= A_PART
             wanted.part = part
-        if op.kind == KIND_STRUCT and (attribute in children or inner_columns or partitioned):
+        if op.kind == KIND_STRUCT and part is None and (attribute in children or inner_columns or partitioned):
             wanted.node = self.node(op.struct, children.get(attribute), inner_columns, partitioned and not node.is_partition)
             node.is_topic |= wanted.node.is_partition
             wanted.purposes |= STRUCTS if wants_anything(wanted.node, op.struct) else 0
@@ -304,6 +315,7 @@ cdef class Body:
         cdef int kind
         cdef const uint8_t *base = slice_start(self.data, &self.start)
         self.plan = plan
+        self.lists = plan.lists
         memset(self.top, 0, sizeof(self.top))
         self.codes.size = 0
         empty(&self.topic_ids)
@@ -381,6 +393,18 @@ cdef class Body:
         return ordered[low] == one
 
 
+cdef Cursor list_at(Body body, Partition *partition, int number, int32_t *count) except *:
+    """Return where the elements of one of a partition's lists begin, and how many there are; no list has none."""
+    cdef Cursor c
+    cdef const uint8_t *at = partition.lists[number]
+    count[0] = 0
+    begin(&c, at, 0 if at == NULL else <const uint8_t *>PyBytes_AS_STRING(body.data) + body.end - at)
+    if at != NULL:
+        read_count(body.lists[number], &c, count)
+        count[0] = max(count[0], 0)
+    return c
+
+
 cdef int compare(Partition *one, Partition *other) noexcept nogil:
     """Compare group, topic and number."""
     cdef int order = compare_texts(&one.group, &other.group) or compare_texts(&one.topic, &other.topic)
@@ -439,6 +463,7 @@ cdef int add_partition(Body body) except -1:
     cdef Partition partition
     memset(&partition, 0, sizeof(partition))
     partition.group, partition.topic, partition.topic_id = body.group, body.topic, body.topic_id
+    partition.leader_id = partition.leader_epoch = -1
     partition.offset = partition.high_watermark = partition.last_stable_offset = partition.log_start_offset = -1
     return put(&body.found, &partition, sizeof(partition))
 
@@ -455,6 +480,9 @@ cdef int take(Wanted *wanted, Op *op, Cursor *c, Body body, bint *is_named, cons
             return -1
         if not present:
             return 0
+        if wanted.purposes & A_PART and need(c, 8) == 0:  # the leader's id and epoch
+            body.partition(body.count() - 1).leader_id = <int32_t>be32(c.at)
+            body.partition(body.count() - 1).leader_epoch = <int32_t>be32(c.at + 4)
         return walk_node(wanted.node, op.struct, c, body) if wanted.purposes & STRUCTS else walk_struct(op.struct, c, True, NULL)
     if op.width:
         if need(c, op.width) < 0:
@@ -493,7 +521,9 @@ cdef int take_array(Wanted *wanted, Op *op, Cursor *c, Body body) except? -1:
                 return -1
             add_name(body, wanted.name, ahead.at, size)
             ahead.at += size
-    if wanted.purposes & A_PART and count > 0 and need(&ahead, 8) == 0:
+    if wanted.purposes & A_PART and FIRST_LIST <= wanted.part < FIRST_LIST + LISTS:
+        body.partition(body.count() - 1).lists[wanted.part - FIRST_LIST] = c.at
+    elif wanted.purposes & A_PART and count > 0 and need(&ahead, 8) == 0:
         body.partition(body.count() - 1).offset = <int64_t>be64(ahead.at)
     return walk_value(op, c, True, NULL)
 
@@ -536,6 +566,12 @@ cdef int take_fixed(Wanted *wanted, const uint8_t *at, Body body, const uint8_t 
         partition.index = <int32_t>be32(at)
     elif wanted.part == ERROR_CODE:
         partition.error_code = <int16_t>be16(at)
+    elif wanted.part == ACKNOWLEDGE_ERROR:
+        partition.acknowledge_error = <int16_t>be16(at)
+    elif wanted.part == LEADER_ID:
+        partition.leader_id = <int32_t>be32(at)
+    elif wanted.part == LEADER_EPOCH:
+        partition.leader_epoch = <int32_t>be32(at)
     elif wanted.part == OFFSET:
         partition.offset = <int64_t>be64(at)
     elif wanted.part == HIGH_WATERMARK:

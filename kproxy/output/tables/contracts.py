@@ -431,7 +431,60 @@ ERRORS = Table(
     """),
 )
 
+PARTITION_STATES = Table(
+    "partition_states",
+    1,
+    "who leads a partition and where its replicas are, in a response to Metadata or DescribeTopicPartitions, or the new leader "
+    "in one that refuses a Fetch, ShareFetch or Produce, if that differs from what the connection saw last; a connection that "
+    "sees more than 10,000 partitions, or several that see more than 200,000, may have a row again without a change",
+    _columns("""
+        connection_id     string!      connections.connection_id
+        broker            string       exchanges.broker
+        exchange          int64!       exchanges.exchange
+        seen_at           time         exchanges.response_at
+        api_key           int16        exchanges.api_key
+        topic             string       name of the topic; null if only the id was seen
+        topic_id          string       id of the topic, Kafka's text of 22 characters; null in versions without ids
+        partition         int32!       number of the partition
+        error_code        int16!       error code of the partition; 5 (LEADER_NOT_AVAILABLE): it has no leader
+        leader_id         int32        broker id of the leader; null for none
+        leader_epoch      int32        epoch of the leader; null in versions without it
+        replicas          list<int32>  broker ids of the replicas, the preferred leader first; this and the next two are null in a
+                                       response that refuses
+        in_sync_replicas  list<int32>  broker ids of the replicas in sync
+        offline_replicas  list<int32>  broker ids of the replicas whose brokers or disks are away; null in Metadata before v5
+    """),
+)
+
+SHARE_DELIVERIES = Table(
+    "share_deliveries",
+    1,
+    "records that a share group got (KIP-932), or what its member answered about them, in ShareFetch and ShareAcknowledge: each "
+    "range of offsets with the same count or the same answer, at most 10,000 of an exchange",
+    _columns("""
+        connection_id    string!  connections.connection_id
+        broker           string   exchanges.broker
+        exchange         int64!   exchanges.exchange
+        seen_at          time     exchanges.response_at; of answers exchanges.request_at
+        event            string!  acquired: the member got them; its answers: accept, release (deliver them again), reject (give
+                                  them up), renew (it needs longer), gap (there is no record)
+        client_id        string   exchanges.client_id
+        group_id         string   the share group
+        member_id        string   the member
+        topic            string   name of the topic; null if only the id was seen
+        topic_id         string   id of the topic
+        partition        int32!   number of the partition
+        first_offset     int64!   of the range
+        last_offset      int64!   of the range
+        delivery_count   int16    acquired: how often they were delivered, this time included
+        error_code       int16    answers: error code of the partition for them; null without a response
+    """),
+)
+
 TABLES = {
     table.name: table
-    for table in (CONNECTIONS, EXCHANGES, RECORD_BATCHES, OFFSETS, GROUP_EVENTS, TOPIC_ACTIVITY, ERRORS, RECORDS)
-}
+    for table in (
+        CONNECTIONS, EXCHANGES, RECORD_BATCHES, OFFSETS, GROUP_EVENTS, TOPIC_ACTIVITY, ERRORS, PARTITION_STATES,
+        SHARE_DELIVERIES, RECORDS,
+    )
+}  # fmt: skip

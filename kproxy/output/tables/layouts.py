@@ -51,6 +51,13 @@ class Part(IntEnum):
     TOPIC_ID = 10
     GROUP = 11
     KEY_TYPE = 12  # of FindCoordinator
+    LEADER_ID = 13
+    LEADER_EPOCH = 14
+    CURRENT_LEADER = 15  # both, in a struct
+    FIRST_LIST = 16  # arrays, whose elements are read when a row is made of them: replicas; deliveries of a share group
+    SECOND_LIST = 17  # replicas in sync
+    THIRD_LIST = 18  # offline replicas
+    ACKNOWLEDGE_ERROR = 19
 
 
 class Searched(NamedTuple):
@@ -129,11 +136,13 @@ _NOTHING = (None, "", -1)
 _OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}
 
 
-# Messages whose partitions make rows of offsets or record_batches
+# Messages whose partitions make rows of offsets, record_batches, partition_states or share_deliveries
 PARTITIONED = frozenset(
     {"FindCoordinatorRequest", "FetchRequest", "ListOffsetsRequest", "OffsetCommitRequest", "TxnOffsetCommitRequest"}
     | {"FetchResponse", "ListOffsetsResponse", "OffsetCommitResponse", "TxnOffsetCommitResponse", "OffsetFetchResponse"}
     | {"ProduceRequest", "ProduceResponse", "ShareFetchResponse", "FetchSnapshotResponse"}
+    | {"MetadataResponse", "DescribeTopicPartitionsResponse"}
+    | {"ShareFetchRequest", "ShareAcknowledgeRequest", "ShareAcknowledgeResponse"}
 )
 INDEXES = frozenset({"partition", "partition_index", "index"})  # what messages call a partition's number
 _PARTS = {
@@ -147,6 +156,13 @@ _PARTS = {
     "old_style_offsets": Part.OLD_OFFSETS,
     "records": Part.RECORDS,
     "unaligned_records": Part.RECORDS,
+    "leader_id": Part.LEADER_ID,
+    "leader_epoch": Part.LEADER_EPOCH,
+    "current_leader": Part.CURRENT_LEADER,
+    **dict.fromkeys(("replica_nodes", "acquired_records", "acknowledgement_batches"), Part.FIRST_LIST),
+    "isr_nodes": Part.SECOND_LIST,
+    "offline_replicas": Part.THIRD_LIST,
+    "acknowledge_error_code": Part.ACKNOWLEDGE_ERROR,
 }
 _PARTS_AROUND = {"name": Part.TOPIC_NAME, "topic": Part.TOPIC_NAME, "topic_id": Part.TOPIC_ID}
 

@@ -13,6 +13,7 @@ from kproxy.output.tables.body cimport Body
 from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.group_events cimport group_events, write_group_events
 from kproxy.output.tables.offsets cimport write_offsets
+from kproxy.output.tables.partitions cimport has_states, write_deliveries, write_states
 from kproxy.output.tables.rows cimport (
     Head, instant, put_counts, put_exchange, records_fields, RecordsField, write_batches,
 )
@@ -21,7 +22,8 @@ from kproxy.session.exchanges cimport Event, Exchange, Frame
 from kproxy.output.bodies import user_of
 from kproxy.output.exchange_line import read_json
 from kproxy.output.tables.contracts import (
-    BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
+    BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, PARTITION_STATES, RECORD_BATCHES, RECORDS,
+    SHARE_DELIVERIES, TOPIC_ACTIVITY,
 )
 from kproxy.output.tables.errors import error_rows
 from kproxy.output.tables.group_events import ONLY_FAILED, READERS
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1
 MOST_KEYS: int = 10_000  # keys of topic_activity that one connection may hold
+MOST_STATES = 200_000  # partitions that all connections together may remember
 MOST_HELD = 200_000  # keys of topic_activity that all connections together may hold
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef int64_t LARGEST = 1 << 53  # records counted for one field at most, as a header may claim any number
@@ -152,6 +155,7 @@ cdef class ConnectionTotals:
     cdef readonly int64_t bad_frames
     cdef readonly object not_kafka  # type: str | None
     cdef Activity activity  # None until there is any
+    cdef dict states  # hashes of the states of partitions that it saw last; None until it saw any
 
     def __init__(self, Event first not None, capture: str):
         """Begin the counts of a connection with its first event."""
@@ -325,9 +329,12 @@ cdef class Tables:
     cdef Rows _groups
     cdef Rows _activity
     cdef Rows _errors
+    cdef Rows _states
+    cdef Rows _deliveries
     cdef Body _request  # of the latest exchange
     cdef Body _response
     cdef Head _head
+    cdef Py_ssize_t _remembered  # partitions, of all connections
     cdef Py_ssize_t _held  # keys of topic_activity, of all connections
     cdef dict _open  # connection number -> ConnectionTotals
 
@@ -339,6 +346,7 @@ cdef class Tables:
         if bodies:
             exchanges = dataclasses.replace(EXCHANGES, columns=EXCHANGES.columns + BODIES)
         self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, OFFSETS, GROUP_EVENTS, TOPIC_ACTIVITY, ERRORS]
+        self.tables += [PARTITION_STATES, SHARE_DELIVERIES]
         self.tables += [RECORDS] if records else []
         self._connections = Rows(CONNECTIONS, write)
         self._exchanges = Rows(exchanges, write)
@@ -347,6 +355,8 @@ cdef class Tables:
         self._groups = Rows(GROUP_EVENTS, write)
         self._activity = Rows(TOPIC_ACTIVITY, write)
         self._errors = Rows(ERRORS, write)
+        self._states = Rows(PARTITION_STATES, write)
+        self._deliveries = Rows(SHARE_DELIVERIES, write)
         self._request, self._response, self._head = Body(), Body(), Head()
         self._open = {}
 
@@ -379,6 +389,8 @@ cdef class Tables:
             self._connections.append(totals.row(reason))
             if totals.activity is not None:
                 self._held -= totals.activity.write(self._activity)
+            if totals.states is not None:
+                self._remembered -= len(totals.states)
 
     def write_open(self, state: str, write: Callable[[Table, Any], None]) -> None:
         """Write rows for the connections that are still open, with *state* in the column closed."""
@@ -406,7 +418,7 @@ cdef class Tables:
         """Write all complete rows. An open connection gets its row when it ends."""
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
-        for rows in (self._groups, self._activity, self._errors):
+        for rows in (self._groups, self._activity, self._errors, self._states, self._deliveries):
             rows.flush()
 
     cdef int _add_exchange(self, Exchange exchange, ConnectionTotals totals, bint shown, bodies) except -1:
@@ -423,8 +435,11 @@ cdef class Tables:
             return 0
         if request is not None:
             write_offsets(self._offsets, head, exchange, request, response)
+            write_deliveries(self._deliveries, head, exchange, request, response)
             if request.name in READERS and (request.name not in ONLY_FAILED or (response is not None and response.codes.size)):
                 write_group_events(self._groups, head, exchange, events_of(exchange, request, response))
+        if response is not None and has_states(response):
+            self._add_states(totals, exchange, response)
         if response is not None and response.codes.size:
             for row in error_rows(exchange, request, response):
                 head.put(self._errors)
@@ -438,6 +453,18 @@ cdef class Tables:
         if self._bodies:
             self._exchanges.put_part(BODIES_AT, _json(exchange, bodies))
         return self._exchanges.end()
+
+    cdef int _add_states(self, ConnectionTotals totals, Exchange exchange, Body response) except -1:
+        if totals.states is None:
+            totals.states = {}
+        self._remembered -= len(totals.states)
+        write_states(self._states, self._head, exchange, response, totals.states)
+        self._remembered += len(totals.states)
+        if self._remembered > MOST_STATES:
+            for totals in self._open.values():
+                totals.states = None
+            self._remembered = 0
+        return 0
 
     cdef int _add_records(self, ConnectionTotals totals, Exchange exchange, list fields) except -1:
         """Add rows of record_batches, records and topic_activity; set the numbers of batches, records and bytes in exchanges."""

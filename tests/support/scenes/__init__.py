@@ -9,7 +9,7 @@ Each scene is a function that adds rows and is told whether to show what the fin
 ``rows`` is how many rows the finding then has, the rest are values of the first row, worked out from the scene by hand.
 """
 
-from tests.support.scenes import clients, consumers, errors, groups, misuse, producers, schemas, security
+from tests.support.scenes import clients, consumers, errors, groups, misuse, producers, replicas, schemas, security
 from tests.support.scenes.rows import Rows
 from tests.support.scenes.scene import SCENES, Scene
 
@@ -23,6 +23,7 @@ __all__ = [
     "groups",
     "misuse",
     "producers",
+    "replicas",
     "schemas",
     "security",
 ]
