@@ -31,6 +31,7 @@ cdef enum:
 assert (NONCE, TAG, len(MARKER)) == (NONCE_SIZE, TAG_SIZE, MARKER_SIZE)
 
 cdef bytes marker = MARKER
+cdef const uint8_t *marker_at = <const uint8_t *>PyBytes_AS_STRING(marker)
 
 
 cdef bytes bound_to(bytes envelope, const RecordShape *record):
@@ -55,9 +56,16 @@ cdef class WholeValueEditor(Editor):
     cdef int change(self, const RecordShape *record, Buffer *out) except -1:
         return 0
 
+    cdef bint write_into(self, const RecordShape *record, uint8_t *at) except -1:
+        return False
+
     cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
         with gil:
             return self.change(record, out)
+
+    cdef bint write_value(self, const RecordShape *record, uint8_t *at) except -1 nogil:
+        with gil:
+            return self.write_into(record, at)
 
     def edited(self, bytes data not None, bytes key=None) -> bytes | None:
         """Return the changed value; None if it stays. *key*: of its record."""
@@ -95,6 +103,7 @@ cdef class SealingEditor(WholeValueEditor):
     cdef bytes envelope
     cdef bytes salt
     cdef object numbers
+    cdef int64_t added
     cdef readonly int64_t number
     cdef readonly int64_t blocks
 
@@ -107,26 +116,33 @@ cdef class SealingEditor(WholeValueEditor):
         self.envelope = envelope
         self.salt = salt
         self.numbers = numbers
+        self.added = PyBytes_GET_SIZE(envelope) + NONCE_SIZE + TAG_SIZE
         self.number = -1
 
+    cdef int64_t size_of(self, const RecordShape *record) noexcept nogil:
+        return self.added + record.value_size
+
     cdef int change(self, const RecordShape *record, Buffer *out) except -1:
+        reserve(out, self.size_of(record))
+        self.write_into(record, out.data + out.size)
+        out.size += self.size_of(record)
+        return 1
+
+    cdef bint write_into(self, const RecordShape *record, uint8_t *at) except -1:
         cdef uint64_t number = next(self.numbers)  # one step, in any thread
         cdef uint64_t swapped = be64(<const uint8_t *>&number)
-        cdef bytes nonce = PyBytes_FromStringAndSize(NULL, NONCE_SIZE)
-        cdef char *at = PyBytes_AS_STRING(nonce)
-        cdef Py_ssize_t size = <Py_ssize_t>record.value_size + TAG_SIZE
-        memcpy(at, PyBytes_AS_STRING(self.salt), SALT_SIZE)
-        memcpy(at + SALT_SIZE, &swapped, sizeof(uint64_t))
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self.envelope)
         self.number = number
         self.blocks += (record.value_size + 15 >> 4) + 1
-        reserve(out, PyBytes_GET_SIZE(self.envelope) + NONCE_SIZE + size)
-        put(out, PyBytes_AS_STRING(self.envelope), PyBytes_GET_SIZE(self.envelope))
-        put(out, at, NONCE_SIZE)
+        memcpy(at, PyBytes_AS_STRING(self.envelope), size)
+        at += size
+        memcpy(at, PyBytes_AS_STRING(self.salt), SALT_SIZE)
+        memcpy(at + SALT_SIZE, &swapped, sizeof(uint64_t))
+        nonce = PyBytes_FromStringAndSize(<char *>at, NONCE_SIZE)
         plain = PyMemoryView_FromMemory(<char *>record.value, record.value_size, PyBUF_READ)
-        sealed = PyMemoryView_FromMemory(<char *>out.data + out.size, size, PyBUF_WRITE)
+        sealed = PyMemoryView_FromMemory(<char *>at + NONCE_SIZE, record.value_size + TAG_SIZE, PyBUF_WRITE)
         self.encrypt_into(nonce, plain, bound_to(self.envelope, record), sealed)
-        out.size += size
-        return 1
+        return True
 
 
 cdef class OpeningEditor(WholeValueEditor):
@@ -142,6 +158,8 @@ cdef class OpeningEditor(WholeValueEditor):
     cdef object read
     cdef object cipher
     cdef bytes envelope  # of the last value; None: there is no cipher at hand
+    cdef const uint8_t *envelope_at
+    cdef Py_ssize_t envelope_size  # 0: there is none
     cdef object decrypt_into
 
     def __init__(
@@ -150,9 +168,19 @@ cdef class OpeningEditor(WholeValueEditor):
         self.read = read
         self.cipher = cipher
 
+    cdef int64_t size_of(self, const RecordShape *record) noexcept nogil:
+        """Return the size of the plain value, if the cipher at hand may open it."""
+        cdef int64_t left
+        if self.envelope_size == 0:
+            return -1
+        left = record.value_size - self.envelope_size - NONCE_SIZE - TAG_SIZE
+        if left < 0 or memcmp(record.value, self.envelope_at, self.envelope_size) != 0:
+            return -1
+        if record.key_size >= MARKER_SIZE and memcmp(record.key, marker_at, MARKER_SIZE) == 0:
+            return -1  # the value is bound to the plain key
+        return left
+
     cdef int change(self, const RecordShape *record, Buffer *out) except -1:
-        if self.envelope is not None and self.open(record, out):
-            return 1
         key = None
         if record.key_size >= 0:
             key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
@@ -160,26 +188,24 @@ cdef class OpeningEditor(WholeValueEditor):
         changed = <bytes?>self.read(key, given)
         known = self.cipher()
         self.envelope, self.decrypt_into = (None, None) if known is None else known
+        self.envelope_size = 0
+        if self.envelope is not None:
+            self.envelope_at = <const uint8_t *>PyBytes_AS_STRING(self.envelope)
+            self.envelope_size = PyBytes_GET_SIZE(self.envelope)
         if changed is given:
             return 0
         put(out, PyBytes_AS_STRING(changed), PyBytes_GET_SIZE(changed))
         return 1
 
-    cdef bint open(self, const RecordShape *record, Buffer *out) except -1:
+    cdef bint write_into(self, const RecordShape *record, uint8_t *at) except -1:
         """Decrypt a value with the cipher at hand; return whether it opens. If not, ``read`` says why."""
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(self.envelope)
-        cdef Py_ssize_t left = <Py_ssize_t>record.value_size - size - NONCE_SIZE - TAG_SIZE
-        if left < 0 or memcmp(record.value, PyBytes_AS_STRING(self.envelope), size) != 0:
-            return False
-        if record.key_size >= MARKER_SIZE and memcmp(record.key, PyBytes_AS_STRING(marker), MARKER_SIZE) == 0:
-            return False  # the value is bound to the plain key
-        reserve(out, left)
-        nonce = PyBytes_FromStringAndSize(<const char *>record.value + size, NONCE_SIZE)
-        sealed = PyMemoryView_FromMemory(<char *>record.value + size + NONCE_SIZE, left + TAG_SIZE, PyBUF_READ)
-        plain = PyMemoryView_FromMemory(<char *>out.data + out.size, left, PyBUF_WRITE)
+        cdef const uint8_t *begin = record.value + self.envelope_size
+        cdef Py_ssize_t left = record.value + record.value_size - begin - NONCE_SIZE
+        nonce = PyBytes_FromStringAndSize(<const char *>begin, NONCE_SIZE)
+        sealed = PyMemoryView_FromMemory(<char *>begin + NONCE_SIZE, left, PyBUF_READ)
+        plain = PyMemoryView_FromMemory(<char *>at, left - TAG_SIZE, PyBUF_WRITE)
         try:
             self.decrypt_into(nonce, sealed, bound_to(self.envelope, record), plain)
         except InvalidTag:
             return False
-        out.size += left
         return True

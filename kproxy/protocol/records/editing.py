@@ -258,11 +258,11 @@ def change_fields(
     if opened.skipped is not None:
         raise TooLarge(opened.skipped)
     try:
-        changed = replace_fields(opened, values, keys, headers)
+        changed = replace_fields(opened, values, keys, headers, with_header=batch.codec == Codec.NONE)
     except Malformed:
         return None
-    if changed is None:
-        return batch.raw
+    if changed is None or batch.codec == Codec.NONE:
+        return changed or batch.raw
     header = batch.data[batch.position : batch.position + HEADER.size]
     return with_header_of(header, compress(Codec(batch.codec), changed, zstd_level=zstd_level))
 

@@ -7,7 +7,11 @@ the interpreter lock, so that other connections do not wait for a large batch.
 
 from collections.abc import Callable
 
+from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport free
@@ -15,13 +19,20 @@ from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.protocol.records.batches cimport OpenBatch
 from kproxy.protocol.records.shape cimport (
-    HeaderShape, next_record, read_header, read_varint, read_varlong, RecordShape, Walker,
+    BATCH_HEADER, HeaderShape, LOG_OVERHEAD, next_record, read_header, read_varint, read_varlong, RecordShape, Walker,
 )  # fmt: skip
-from kproxy.protocol.wire cimport Buffer, Cursor, put, put_uvarint, reserve
+from kproxy.protocol.wire cimport be32, Buffer, Cursor, put, put_uvarint
 
 from kproxy.errors import Malformed
+from kproxy.protocol.records.checksum import crc32c
+
+cdef extern from "Python.h":
+    int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
 
 cdef enum:
+    SIZE_AT = 8  # in the header of a batch of magic 2
+    CRC_AT = 17
+    COVERED_AT = 21  # by the CRC, to the end
     LONGEST_FIELD = 0x7FFFFFFF
     TURN = 65_536  # bytes of records that are edited until other threads have their turn
     LONGEST_VALUE = 512  # bytes of a header's value that is searched for; longer values are ignored
@@ -60,6 +71,14 @@ cdef class Editor:
     cdef int edit_value(self, const RecordShape *record, Buffer *out) except -1 nogil:
         """Do the same with the value of a record."""
         return self.edit(record.value, record.value_size, out)
+
+    cdef int64_t size_of(self, const RecordShape *record) noexcept nogil:
+        """Return how many bytes ``write_value`` would write; -1: it cannot."""
+        return -1
+
+    cdef bint write_value(self, const RecordShape *record, uint8_t *at) except -1 nogil:
+        """Write ``size_of`` bytes in place of the value of a record; return False if ``edit_value`` has to be asked."""
+        return False
 
     cdef bint accepts(self, const uint8_t *data, size_t size) except -1 nogil:
         """Return whether the bytes need no other look; for ``find_schema_ids``."""
@@ -234,8 +253,12 @@ cdef class HeaderEditor:
 
 
 cdef struct Edits:
-    Buffer out  # the records so far
-    size_t expected  # bytes that they will take: growing step by step, they would be copied once more
+    PyObject *made  # bytes, which nobody else refers to: what is written
+    uint8_t *out
+    size_t size  # bytes that were written
+    size_t capacity
+    size_t begin  # bytes in front of the records: the header of their batch, if it is written, too
+    size_t expected  # bytes that the records will take: growing step by step, they would be copied once more
     Buffer key  # the changed key of the current record
     Buffer value
     Buffer headers  # all of them, and their count
@@ -248,12 +271,15 @@ cdef struct Edits:
 
 
 def replace_fields(
-    OpenBatch opened not None, Editor values: Editor | None, Editor keys=None, HeaderEditor headers=None,
+    OpenBatch opened not None, Editor values: Editor | None, Editor keys=None, HeaderEditor headers=None, *,
+    bint with_header=False,
 ) -> bytes | None:
     """Return the decompressed records of a batch of magic 2 after editing them; None if nothing changed.
 
     All other bytes of a record stay the same: deltas, attributes, and varints longer than necessary. Null keys and values are not
     edited. Raises Malformed if the records cannot be read to their end.
+
+    *with_header*: return the batch, with a new size and CRC; it must not be compressed.
     """
     cdef Edits edits
     cdef Walker w = opened.walker
@@ -262,6 +288,7 @@ def replace_fields(
     cdef int status
     memset(&edits, 0, sizeof(Edits))
     edits.copied = w.c.at
+    edits.begin = edits.size = BATCH_HEADER if with_header else 0
     edits.expected = (end - w.c.at) + (end - w.c.at) // 4
     if opened.batch.magic != 2:
         raise Malformed("only records of magic 2 are edited in place", position=opened.batch.position)
@@ -280,15 +307,69 @@ def replace_fields(
                 status = edit_records(&edits, &w, values, keys, headers, NULL)
         if status < 0:
             raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
-        if edits.out.size == 0:
+        if edits.size == edits.begin:
             return None
-        put(&edits.out, edits.copied, end - edits.copied)
-        return PyBytes_FromStringAndSize(<char *>edits.out.data, edits.out.size)
+        make_room(&edits, end - edits.copied)
+        write(&edits, edits.copied, end - edits.copied)
+        if edits.size != edits.capacity:
+            resize(&edits, edits.size)
+        if with_header:
+            write_header(&edits, opened.batch.at)
+        return <bytes><object>edits.made
     finally:
-        free(edits.out.data)
+        Py_XDECREF(edits.made)
         free(edits.key.data)
         free(edits.value.data)
         free(edits.headers.data)
+
+
+cdef int resize(Edits *edits, size_t capacity) except -1:
+    if edits.made == NULL:
+        made = PyBytes_FromStringAndSize(NULL, capacity)
+        Py_INCREF(made)
+        edits.made = <PyObject *>made
+    else:
+        _PyBytes_Resize(&edits.made, capacity)
+    edits.out = <uint8_t *>PyBytes_AS_STRING(<object>edits.made)
+    edits.capacity = capacity
+    return 0
+
+
+cdef inline int make_room(Edits *edits, size_t more) except -1 nogil:
+    """Make room for *more* bytes, which ``write`` does not look for."""
+    if edits.size + more <= edits.capacity:
+        return 0
+    with gil:
+        return resize(edits, edits.size + more + (edits.capacity or edits.expected))
+
+
+cdef inline void write(Edits *edits, const uint8_t *data, size_t size) noexcept nogil:
+    memcpy(edits.out + edits.size, data, size)
+    edits.size += size
+
+
+cdef inline void write_size(Edits *edits, size_t size) noexcept nogil:
+    """Write a size of at most LONGEST_FIELD as a zigzag varint."""
+    size <<= 1
+    while size > 0x7F:
+        edits.out[edits.size] = <uint8_t>(size | 0x80)
+        edits.size += 1
+        size >>= 7
+    edits.out[edits.size] = <uint8_t>size
+    edits.size += 1
+
+
+cdef int write_header(Edits *edits, const uint8_t *header) except -1:
+    """Write the batch's header with the size and the CRC of what is behind it."""
+    cdef uint32_t number
+    memcpy(edits.out, header, BATCH_HEADER)
+    number = edits.size - LOG_OVERHEAD
+    number = be32(<const uint8_t *>&number)
+    memcpy(edits.out + SIZE_AT, &number, sizeof(number))
+    number = crc32c(PyMemoryView_FromMemory(<char *>edits.out + COVERED_AT, edits.size - COVERED_AT, PyBUF_READ))
+    number = be32(<const uint8_t *>&number)
+    memcpy(edits.out + CRC_AT, &number, sizeof(number))
+    return 0
 
 
 cdef int edit_records(
@@ -312,21 +393,30 @@ cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor key
     cdef bint has_key = False
     cdef bint has_value = False
     cdef bint has_headers = False
+    cdef int64_t size = -1
+    if keys is not None and shape.key_size >= 0:
+        edits.key.size = 0
+        has_key = keys.edit(shape.key, shape.key_size, &edits.key)
+    if headers is not None and shape.header_count > 0:
+        edits.headers.size = 0
+        has_headers = headers.edit_headers(shape, &edits.headers)
+    if values is not None and shape.value_size >= 0:
+        size = values.size_of(shape)
+        if size >= 0 and put_record(edits, shape, has_key, values, size, has_headers):
+            return 0
+        edits.value.size = 0
+        has_value = values.edit_value(shape, &edits.value)
+    if has_key or has_value or has_headers:
+        put_record(edits, shape, has_key, None, edits.value.size if has_value else -1, has_headers)
+    return 0
+
+
+cdef void find_kept(Edits *edits, RecordShape *shape, bint has_key, bint has_value, bint has_headers) noexcept nogil:
+    """Find the parts of a record that stay."""
     cdef Cursor c
     cdef int32_t number
     cdef int64_t delta
     cdef const uint8_t *value_end = shape.value + max(shape.value_size, 0)
-    if keys is not None and shape.key_size >= 0:
-        edits.key.size = 0
-        has_key = keys.edit(shape.key, shape.key_size, &edits.key)
-    if values is not None and shape.value_size >= 0:
-        edits.value.size = 0
-        has_value = values.edit_value(shape, &edits.value)
-    if headers is not None and shape.header_count > 0:
-        edits.headers.size = 0
-        has_headers = headers.edit_headers(shape, &edits.headers)
-    if not has_key and not has_value and not has_headers:
-        return 0
     memset(&c, 0, sizeof(Cursor))
     c.base = c.at = edits.record
     c.limit = shape.end
@@ -341,39 +431,50 @@ cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor key
     if has_value:
         edits.rest = value_end
     edits.kept_rest = value_end if has_headers else shape.end
-    put_record(edits, shape.end, has_key, has_value, has_headers)
-    return 0
 
 
-cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_value, bint has_headers) except -1 nogil:
-    """Write the records that stay, and the edited one behind them."""
-    cdef Buffer *out = &edits.out
-    cdef size_t size = (edits.kept_until - edits.body) + (edits.kept_rest - edits.rest)
+cdef bint put_record(
+    Edits *edits, RecordShape *shape, bint has_key, Editor values, int64_t value_size, bint has_headers,
+) except -1 nogil:
+    """Write the records that stay, and the edited one behind them.
+
+    *values* writes the value of *value_size* bytes; if it does not, nothing is written, and False returned. None: it is in
+    ``edits.value``. -1: the value stays.
+    """
+    cdef size_t size
+    cdef size_t before = edits.size
+    find_kept(edits, shape, has_key, value_size >= 0, has_headers)
+    size = (edits.kept_until - edits.body) + (edits.kept_rest - edits.rest)
     if has_key:
         size += varint_size(edits.key.size) + edits.key.size
-    if has_value:
-        size += varint_size(edits.value.size) + edits.value.size
+    if value_size >= 0:
+        size += varint_size(value_size) + value_size
     if has_headers:
         size += edits.headers.size
     if size > LONGEST_FIELD:  # then neither of the two is too large, either
         with gil:
             raise Malformed("a record would be larger than 2 GiB")
-    if out.capacity == 0:
-        reserve(out, edits.expected + size)
-    put(out, edits.copied, edits.record - edits.copied)
-    put_uvarint(out, <uint32_t>size << 1)  # zigzag
-    put(out, edits.body, edits.kept_until - edits.body)
+    make_room(edits, (edits.record - edits.copied) + varint_size(size) + size)
+    write(edits, edits.copied, edits.record - edits.copied)
+    write_size(edits, size)
+    write(edits, edits.body, edits.kept_until - edits.body)
     if has_key:
-        put_uvarint(out, <uint32_t>edits.key.size << 1)
-        put(out, edits.key.data, edits.key.size)
-    if has_value:
-        put_uvarint(out, <uint32_t>edits.value.size << 1)
-        put(out, edits.value.data, edits.value.size)
-    put(out, edits.rest, edits.kept_rest - edits.rest)
+        write_size(edits, edits.key.size)
+        write(edits, edits.key.data, edits.key.size)
+    if value_size >= 0:
+        write_size(edits, value_size)
+        if values is None:
+            write(edits, edits.value.data, value_size)
+        elif values.write_value(shape, edits.out + edits.size):
+            edits.size += value_size
+        else:
+            edits.size = before
+            return False
+    write(edits, edits.rest, edits.kept_rest - edits.rest)
     if has_headers:
-        put(out, edits.headers.data, edits.headers.size)
-    edits.copied = end
-    return 0
+        write(edits, edits.headers.data, edits.headers.size)
+    edits.copied = shape.end
+    return True
 
 
 cdef inline size_t varint_size(size_t value) noexcept nogil:
