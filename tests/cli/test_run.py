@@ -192,6 +192,12 @@ def start_with_record_keys(vault: Vault, tmp_path: Path) -> None:
     with started(*good) as process:
         process.until("serving")
         assert vault.requests[asked:] == ["POST /v1/transit/decrypt/kek"], "once, and not by each worker"
+        configured(vault.keys["other"].encrypt(bytes(32)))
+        place = {"path": "clusters[0].filters[0].with.rules[0].record_keys", "line": 12, "column": 22}
+        assert "has not wrapped this" in process.until("a mistake in the configuration", **place)["reason"]
+        process.until("the configuration before stays", count=1)
+        configured(vault.keys["kek"].encrypt(bytes(32)))
+        process.tell(signal.SIGHUP).until("the configuration was taken")
         assert process.tell(signal.SIGTERM).ended() == 0
     vault.sealed = True
     with started(*good) as process:

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
-from kproxy.config.structs import Config
+from kproxy.config.structs import Config, FilterUse
 from kproxy.errors import ConfigError, UsageError
 from kproxy.protocol.addresses import as_reached_here, parse_address
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage, ReloadCertificates
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, listen_for_pages
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token
+from kproxy.proxy.supervisor.checking import check
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules, kept_for_page
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.system_calls import forget_code
@@ -185,6 +186,11 @@ class Supervisor:
             await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
+        filters = _filters_of(config)
+        if any(filters) and (
+            by_signal or (filters, config.schemas) != (_filters_of(self._config), self._config.schemas)
+        ):
+            await check(self._options)
         why = await self._fleet.change(config, filters_changed or (by_signal and self._options.reload_filters))
         if why:
             raise refusal(self._options, why)
@@ -212,6 +218,11 @@ class Supervisor:
             analysis=config.analysis.enabled,
             admin=config.admin,
         )
+
+
+def _filters_of(config: Config) -> list[list[FilterUse]]:
+    """Return the filters of each cluster, without faults: these ask nobody, and tests change them often."""
+    return [[use for use in cluster.filters if use.use != "faults"] for cluster in config.clusters]
 
 
 class Admin:

@@ -27,15 +27,21 @@ SUPERVISOR = "kproxy.proxy.supervisor.start"
 
 def supervisor_command(options: Options) -> tuple[list[str], int]:
     """Return the command line of a supervisor, and the file descriptor with its options, which it inherits."""
-    fd = os.memfd_create("kproxy options", 0)
-    os.write(fd, msgspec.json.encode(options))
+    fd = options_file(options)
     title = supervisor_title(options).split()  # found by `pgrep -f` from the start on
     # -P: do not import modules from the current directory
     return [sys.executable, "-P", "-m", SUPERVISOR, str(fd), *title], fd
 
 
+def options_file(options: Options) -> int:
+    """Return a file in memory with options, which other processes inherit."""
+    fd = os.memfd_create("kproxy options", 0)
+    os.write(fd, msgspec.json.encode(options))
+    return fd
+
+
 def inherited_options(fd: int) -> Options:
-    """Return the options that ``supervisor_command`` wrote."""
+    """Return the options that ``options_file`` wrote."""
     with open(fd, "rb") as file:
         file.seek(0)
         return msgspec.json.decode(file.read(), type=Options)

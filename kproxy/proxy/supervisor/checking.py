@@ -1,0 +1,97 @@
+"""Checks a configuration with its filters, in a process of its own, so that only workers have them in memory.
+
+At the start it is a fork (kproxy.cli.running). At a reload it is a new one, as others would wait while a key service is asked: a
+configuration with keys that it refuses is not used.
+"""
+
+import asyncio
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder, encode
+
+from kproxy.config.reading import Options, config_from_options
+from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
+from kproxy.proxy.logs import log, start_logging
+from kproxy.proxy.supervisor.processes import Process, inherited_options, options_file
+
+PATIENCE_S = 60.0
+MOST_ANSWER = 1 << 24
+
+
+class Refusal(Struct):
+    """What is wrong with a configuration, from one process to another."""
+
+    sentence: str
+    mistakes: list[Mistake] | None = None
+    source: str = ""
+
+    def error(self) -> UsageError:
+        """The exception that says so."""
+        return UsageError(self.sentence) if self.mistakes is None else ConfigError(self.mistakes, self.source)
+
+
+_decoder = Decoder(Refusal)
+
+
+def answer_file() -> int:
+    """Return a file in memory for the answer of a check; other processes inherit it."""
+    return os.memfd_create("kproxy answer", 0)
+
+
+def answer(options: Options, file: int) -> NoReturn:
+    """In a process for this alone: check the configuration, write what is wrong with it, and end."""
+    code = 1
+    try:
+        away: list[tuple[str, str]] = []
+        config = config_from_options(options, warn=lambda event, reason: away.append((event, reason)))
+        start_logging(config.logs)
+        for event, reason in away:
+            log("warning", event, reason=reason)
+        code = 0
+    except KproxyError as error:
+        mistakes, source = (list(error.mistakes), error.source) if isinstance(error, ConfigError) else (None, "")
+        os.write(file, encode(Refusal(str(error), mistakes, source)))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def raise_refused(file: int, code: int) -> None:
+    """Close the file of an answer. Raises ConfigError with every mistake in it, UsageError if there is no answer.
+
+    *code*: the exit code of the process.
+    """
+    with os.fdopen(file, "rb") as written:
+        refused = os.pread(written.fileno(), MOST_ANSWER, 0)
+    if refused:
+        raise _decoder.decode(refused).error()
+    if code:
+        raise UsageError(
+            f"the configuration could not be checked: loading its filters ended the process (exit code {code})"
+        )
+
+
+async def check(options: Options) -> None:
+    """Check the configuration while the event loop goes on. Raises ConfigError, UsageError."""
+    given, file = options_file(options), answer_file()
+    command = [sys.executable, "-P", "-m", __name__, str(given), str(file)]
+    process = Process(os.posix_spawn(sys.executable, command, os.environ))
+    os.close(given)
+    try:
+        code = await asyncio.wait_for(asyncio.shield(process.ended), PATIENCE_S)
+    except TimeoutError:
+        raise UsageError(f"the configuration could not be checked within {PATIENCE_S:g} s") from None
+    finally:
+        process.kill()
+    raise_refused(file, code)
+
+
+if __name__ == "__main__":
+    answer(inherited_options(int(sys.argv[1])), int(sys.argv[2]))
