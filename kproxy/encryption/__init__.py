@@ -91,7 +91,7 @@ Compression
 
     Encrypted bytes do not compress. With the option ``compress`` of a rule, each value of 64 bytes and more is compressed by zstd
     (level 1) before, if that makes it smaller. The batch keeps the codec that its producer chose, as consumers get it with that
-    codec, and as the envelopes of its records are alike; zstd works at its fastest level there. Sizes then tell something about
+    codec, and as the envelopes of its records are alike; zstd looks for nothing else there. Sizes then tell something about
     contents: who can have a text of his written next to a secret in one value, and sees sizes, can guess the secret bit by bit
     (CRIME). So ``compress`` is off unless a rule says it. What is decrypted decompresses to at most 64 MiB a batch, and a
     value to at most 1,000 times its size if that is more than 1 MiB: other values are damaged. So a value that would be written

@@ -34,7 +34,7 @@ from kproxy.encryption.gcm import Gcm
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
-from kproxy.protocol.records.compression import FASTEST_ZSTD
+from kproxy.protocol.records.compression import FASTEST_ZSTD, ZSTD_OF_NOISE
 from kproxy.protocol.records.editing import change_fields, change_records
 from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, RecordEditor, ValueEditor
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
@@ -375,11 +375,11 @@ def encrypt_batch(
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
         fields: encrypts the fields of a value, in place of values: returns the same object if there are none.
 
-    The batch keeps its codec: consumers get it so, and envelopes are alike. Encrypted bytes take zstd's fastest level only.
+    The batch keeps its codec: consumers get it so, and envelopes are alike. zstd looks for nothing else in encrypted bytes.
     """
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
-    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=FASTEST_ZSTD)
+    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=ZSTD_OF_NOISE)
     if fields is not None:
         return change(RecordEditor(fields))
     if packs:

@@ -62,8 +62,9 @@ from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batch, Record, read_batches
-from kproxy.protocol.records.editing import TooLarge
+from kproxy.protocol.records import Batch, Codec, Record, read_batches
+from kproxy.protocol.records.editing import HEADER, TooLarge
+from kproxy.protocol.records.zstd_frames import most_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # most workers need no schemas: 1 MB
@@ -76,7 +77,8 @@ LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged
 OUTAGE_S = 60.0  # between two that are logged
 AT_ONCE = 1_310_720  # bytes of values, and ...
 RECORDS_AT_ONCE = 1_500  # ... records that are encrypted in about a millisecond
-COMPRESSED_AT_ONCE = 16_384  # bytes of a batch, which may become a multiple of that
+COMPRESSED = 80  # by which compressed records may grow; 16 KB of them are changed at once
+SINCE_ZSTD = 2  # magic
 MOST_GROUPS = 10_000
 MOST_MISSING = 8  # data keys that a share group waits for
 MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
@@ -828,9 +830,18 @@ def _take_long(parts: Sequence[Job | Reading]) -> bool:
     if sum(len(part.partition.records) for part in parts) > AT_ONCE:
         return True
     batches = [batch for part in parts for batch in read_batches(part.partition.records)]
-    if any(batch.codec and batch.size > COMPRESSED_AT_ONCE for batch in batches):
-        return True
-    return sum(batch.count or 1 for batch in batches) > RECORDS_AT_ONCE
+    return sum(map(_most_plain, batches)) > AT_ONCE or sum(batch.count or 1 for batch in batches) > RECORDS_AT_ONCE
+
+
+def _most_plain(batch: Batch) -> int:
+    """Return how many bytes the records of a batch take at most, or usually where that is not known before."""
+    if batch.codec == Codec.NONE:
+        return batch.size
+    if batch.codec == Codec.ZSTD and batch.magic == SINCE_ZSTD:
+        most = most_content(memoryview(batch.data)[batch.position + HEADER.size : batch.position + batch.size])
+        if most is not None:
+            return most
+    return batch.size * COMPRESSED
 
 
 def _if_known(data_key: Callable[[], T]) -> T | None:

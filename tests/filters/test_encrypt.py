@@ -1,5 +1,6 @@
 """Values encrypted on their way to brokers, and decrypted on their way back, by frames of clients and brokers."""
 
+import os
 import threading
 import time
 from base64 import b64encode
@@ -389,13 +390,22 @@ def test_compressed_values_open_in_whatever_batch_a_mirror_puts_them(
     assert values_in(bench.fetch(mirrored).records) == [bytes(size)] * count
 
 
-def test_large_records_are_changed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
-    large: list[bytes | None] = [bytes([at]) * 50_000 for at in range(8)]
-    for codec in (Codec.NONE, Codec.ZSTD):
-        outcome = bench.produce("orders", records=stored(large, codec=codec))
-        assert isinstance(outcome, Send)
-        assert values_in(bench.fetch(records_in(outcome.frame)).records) == large
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize(("size", "count"), [(50_000, 8), (50_000, 30), (1, 2_000)])
+def test_records_that_take_long_are_changed_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, codec: Codec, size: int, count: int
+) -> None:
+    bench, calls = Bench(monkeypatch), []
+    in_thread = bench.runtime.in_thread
+    monkeypatch.setattr(bench.runtime, "in_thread", lambda work: calls.append(work) or in_thread(work))
+    bench.written()
+    values: list[bytes | None] = [os.urandom(size) for _ in range(count)]
+    outcome = bench.produce("orders", records=stored(values, codec=codec))
+    assert isinstance(outcome, Send)
+    assert bool(calls) == (count > 8 or codec is Codec.LZ4)
+    calls.clear()
+    assert values_in(bench.fetch(records_in(outcome.frame)).records) == values
+    assert bool(calls) == (count > 8 or codec is Codec.LZ4)
 
 
 def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,16 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
     return _streamed(data, allowed, limits)
 
 
+def most_content(data: memoryview) -> int | None:
+    """Return the most that *data* decompresses to, by its blocks; None unless it is one complete frame."""
+    try:
+        window = zstandard.get_frame_parameters(data).window_size
+    except zstandard.ZstdError:
+        return None
+    end, blocks = frame_end(data, 0)
+    return blocks * min(LARGEST_BLOCK, max(window, 1)) if end == len(data) else None
+
+
 def frame_end(data: memoryview, position: int) -> tuple[int, int]:
     """Return where the frame at *position* ends (beyond *data* if it is cut), and its number of blocks."""
     if bytes(data[position + 1 : position + 4]) == SKIPPABLE:
