@@ -399,6 +399,7 @@ def test_records_that_take_long_are_changed_in_a_thread(
     in_thread = bench.runtime.in_thread
     monkeypatch.setattr(bench.runtime, "in_thread", lambda work: calls.append(work) or in_thread(work))
     bench.written()
+    calls.clear()
     values: list[bytes | None] = [os.urandom(size) for _ in range(count)]
     outcome = bench.produce("orders", records=stored(values, codec=codec))
     assert isinstance(outcome, Send)
