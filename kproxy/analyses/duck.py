@@ -285,6 +285,19 @@ class Database:
         """The rows of a view. Raises ConfigError for SQL that DuckDB refuses."""
         return self._rows(view, {})
 
+    def write_view(self, name: str, folder: Path) -> str:
+        """Write the rows of a stored view to a file, for ``take_view`` of other processes; return its path."""
+        self._make_views(self._views[name])
+        self._make_view(self._views[name])
+        file = str(folder / f"{name}.parquet")
+        self._connection.execute(f"COPY {name} TO {quoted(file)} (FORMAT parquet)")
+        return file
+
+    def take_view(self, name: str, file: str) -> None:
+        """Have the rows of a view that ``write_view`` wrote."""
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM read_parquet({quoted(file)})")
+        self._made.add(name)
+
     def make_all(self) -> set[str]:
         """Create every view and table of facts, for users' queries; return the names of the views."""
         self._connection.execute("SET disabled_optimizers = ''")

@@ -7,9 +7,10 @@
 
 First there is a folder of Parquet files for each source, which all executors see. A folder of tables is read where it is;
 captures and logs are decoded by ingest, all in one go; Spark copies the rows of lakes, of other file systems, and of single
-clusters or days. Then one job has a task for each analysis. An executor's first task opens the folders in DuckDB, the next ones
-find them open, with the views that were made so far (OpenedTables). So executors may come at any time, and each takes as many
-analyses as it can answer. Tables of less than SMALL bytes are not worth a job: DuckDB answers in the driver.
+clusters or days. Then one job has TASKS tasks, each with some analyses. No view is made twice: the driver makes those that many
+analyses need, and hands them over as files; the others are made by the task that answers all analyses which need them. An
+executor's first task opens the folders in DuckDB, the next ones find them open (OpenedTables). So executors may come at any time,
+and each takes as many tasks as it can do. Tables of less than SMALL bytes are not worth a job: DuckDB answers in the driver.
 
 Narrowed to some days: a row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which
 have no time, to the day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day
@@ -21,7 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -30,6 +31,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import SparkSession, functions
 
 from kproxy.analyses import library
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 SMALL = 16 << 20  # bytes of Parquet, for which DuckDB takes about 11 s
 DAY_FORMAT = "yyyy-MM-dd"
 MOST_NAMED = 20
+TASKS = 16  # the analysis that takes longest takes an eighth of the time of all
+FEW = 4  # analyses that need a view: one task makes it, and answers them; the driver makes it for more
 KEPT_SECONDS = 10  # how long tables stay open for another task
 
 
@@ -73,6 +77,7 @@ class Folders(Struct, frozen=True):
     compare: bool
     spans: tuple[Span, Span] | None
     report: str  # a name of its own: what is opened for one report may have changed before the next
+    made: dict[str, str] = {}  # views that were made already, and the files with their rows
 
     def open(self, scratch: Path | None = None) -> Database:
         """The tables in DuckDB, in one thread. *scratch*: the folder for its temporary directory."""
@@ -86,6 +91,8 @@ class Folders(Struct, frozen=True):
             scratch=scratch,
         )
         database.connection.execute("SET threads = 1")
+        for name, file in self.made.items():
+            database.take_view(name, file)
         return database
 
 
@@ -144,10 +151,14 @@ class SparkTables:
         files = [file for place in self._folders.places for some in table_files(Path(place)).values() for file in some]
         if len(analyses) < 2 or sum(file.stat().st_size for file in files) < SMALL:
             return
-        longest_first = sorted(analyses, key=lambda analysis: -len(analysis.sql))  # so that all executors end at once
-        asked = [(analysis, known_to(analysis, parameters)) for analysis in longest_first]
-        folders = self._folders
-        answers = self._context.parallelize(asked, len(asked)).map(lambda each: answer_in_task(folders, each))
+        asked = [(analysis, known_to(analysis, parameters)) for analysis in analyses]
+        users, folders = users_of(asked, self._folders.views), self._folders
+        if self._scratch is not None:
+            made = Path(self._new_folder("views"))
+            many = [name for name in folders.views if len(users.get(name, ())) > FEW]
+            folders = replace(folders, made={name: self._database.write_view(name, made) for name in many})
+        tasks = in_tasks(asked, users)
+        answers = self._context.parallelize(tasks, len(tasks)).flatMap(partial(answer_in_task, folders))
         self._answers = dict(answers.collect())
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pa.Table":
@@ -234,6 +245,35 @@ class SparkTables:
 Asked = tuple[Analysis, dict[str, Value]]
 
 
+def users_of(asked: list[Asked], views: Mapping[str, View]) -> dict[str, list[str]]:
+    """The views whose rows are stored, with the ids of the analyses that need them."""
+    users: dict[str, list[str]] = {}
+    for analysis, _ in asked:
+        for view in library.views_needed(analysis, views):
+            if view.stored:
+                users.setdefault(view.name, []).append(analysis.id)
+    return users
+
+
+def in_tasks(asked: list[Asked], users: Mapping[str, list[str]]) -> list[list[Asked]]:
+    """Divide analyses among tasks; those that share a view which few need have the same task, which makes it once.
+
+    The longest task comes first, so that all executors end at about the same time.
+    """
+    tasks: list[list[Asked]] = [[] for _ in range(TASKS)]
+    makers: dict[str, list[Asked]] = {}  # a view that few need -> its task
+    for each in sorted(asked, key=lambda each: -len(each[0].sql)):
+        few = [name for name, ids in users.items() if each[0].id in ids and len(ids) <= FEW]
+        task = next((makers[name] for name in few if name in makers), min(tasks, key=_length))
+        task.append(each)
+        makers |= dict.fromkeys(few, task)
+    return sorted(filter(None, tasks), key=_length, reverse=True)
+
+
+def _length(task: list[Asked]) -> int:
+    return sum(len(analysis.sql) for analysis, _ in task)
+
+
 class OpenedTables:
     """The tables that this process keeps open from one task to the next, with the views that the tasks have made.
 
@@ -276,18 +316,19 @@ class OpenedTables:
 OPENED = OpenedTables()
 
 
-def answer_in_task(folders: Folders, asked: Asked) -> tuple[str, Answered]:
-    """Run an analysis in a task."""
-    analysis, parameters = asked
+def answer_in_task(folders: Folders, asked: list[Asked]) -> Iterator[tuple[str, Answered]]:
+    """Run analyses in a task."""
     with OPENED.use(folders) as database:
-        try:
-            rows = database.run(analysis, **parameters)
-        except ConfigError as error:
-            return analysis.id, Answered(b"", list(error.mistakes), analysis.path)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        return analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
+        for analysis, parameters in asked:
+            try:
+                rows = database.run(analysis, **parameters)
+            except ConfigError as error:
+                yield analysis.id, Answered(b"", list(error.mistakes), analysis.path)
+                continue
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            yield analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
 
 
 def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":
