@@ -51,6 +51,7 @@ HOSTILE_NAMES = (
 )
 CHANGES = 40  # single bits that are flipped in a wrapped data key
 HUGE = 64 << 20  # bytes of an answer
+TRICKLES_S = 20.0  # longer than all calls may take together
 
 
 class KeyServiceContract:
@@ -168,6 +169,26 @@ def _stops(request: BaseHTTPRequestHandler) -> None:
     time.sleep(2)
 
 
+def _trickles(request: BaseHTTPRequestHandler) -> None:
+    _cut(request)
+    _slowly(request)
+
+
+def _trickles_in_its_head(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.flush_headers()
+    _slowly(request)
+
+
+def _slowly(request: BaseHTTPRequestHandler) -> None:
+    """Write a byte now and then, until the connection is closed."""
+    until = time.monotonic() + TRICKLES_S
+    while time.monotonic() < until:
+        request.wfile.write(b"X")
+        request.wfile.flush()
+        time.sleep(0.05)
+
+
 def _hangs_up(request: BaseHTTPRequestHandler) -> None:
     request.close_connection = True
 
@@ -181,7 +202,11 @@ FAULTS: dict[str, tuple[Answer, type[KeyServiceError]]] = {
     "not found by another": (answers(404, b"<html>canary-of-the-service</html>"), KeyServiceAway),
     "not understood by another": (answers(400, b"canary-of-the-service"), KeyServiceAway),
     "hangs up": (_hangs_up, KeyServiceAway),
-    "forbidden": (answers(403, b'{"errors": ["permission denied"]}'), KeyRefused),
+    "forbidden": (answers(403, b'{"errors": ["permission denied"], "__type": "AccessDeniedException"}'), KeyRefused),
+    "forbidden by another": (answers(403, b"<html>canary-of-the-service</html>"), KeyServiceAway),
+    "forbidden by a gateway": (answers(403, b'{"message": "Forbidden"}'), KeyServiceAway),
+    "trickles": (_trickles, KeyServiceAway),
+    "trickles in its head": (_trickles_in_its_head, KeyServiceAway),
     "cut": (_cut, KeyServiceAway),
     "stops": (_stops, KeyServiceAway),
     "no JSON": (answers(200, b"<html>canary-of-the-service</html>"), KeyServiceAway),
@@ -301,8 +326,11 @@ class HttpFaults:
     def test_faults(self, calls: Callable[[str], list[KeyServiceError]], fault: str) -> None:
         """Each call raises the error that tells what to do."""
         answer, expected = FAULTS[fault]
+        begun = time.monotonic()
         with closing(FaultyServer(answer)) as server:
-            for error in calls(server.url):
+            errors = calls(server.url)
+            assert time.monotonic() - begun < TRICKLES_S
+            for error in errors:
                 assert isinstance(error, expected)
                 assert "\n" not in str(error) and "canary" not in str(error)
 

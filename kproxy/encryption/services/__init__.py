@@ -4,6 +4,7 @@
     settings.py   KeySettings: which one to use, and its options, as plain values
     loading.py    key services by name, also those of other packages
     bounded.py    Bounded: each of them ends within a time, and what it answers is checked
+    deadline.py   answered_within: a request over HTTP ends, however slowly its answer comes
     key_set.py    "file": keys in a sealed file
     vault.py      "vault": Vault's or OpenBao's transit engine; VaultClient, which asks Vault within bounds
     aws_kms.py    "aws_kms": AWS Key Management Service

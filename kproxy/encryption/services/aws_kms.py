@@ -27,6 +27,7 @@ from kproxy.encryption.services.contract import (
     KeyServiceError,
     check_is_new,
 )
+from kproxy.encryption.services.deadline import answered_within, limit
 from kproxy.encryption.services.loading import require
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
 
@@ -57,6 +58,9 @@ LOGIN = frozenset(
         "ExpiredTokenException",
         "IncompleteSignature",
         "MissingAuthenticationToken",
+        "NotAuthorized",
+        "OptInRequired",
+        "RequestExpired",
     )
 )
 THROTTLED = frozenset(
@@ -72,7 +76,7 @@ class AwsKmsOptions(Options, frozen=True):
         None
     )
     ca: Annotated[str | None, text("File with the CAs that sign its certificate, PEM; null: those of botocore.")] = None
-    timeout: Annotated[Seconds, text("To connect, and between two bytes of an answer.")] = 3.0
+    timeout: Annotated[Seconds, text("To connect, and for a whole answer.")] = 3.0
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
@@ -230,7 +234,7 @@ class AwsKms:
             return kind(f"the key {key_name}: {why} ({self.url})")
         if code == "KMSInvalidStateException" and "pending deletion" in str(error):
             return KeyDestroyed(f"the key {key_name} is scheduled for deletion ({self.url})")
-        if code in LOGIN or status in (401, 403):
+        if code in LOGIN:  # another 403 is not KMS's, but of a proxy or a load balancer: it says nothing of keys
             return KeyRefused(f"the key {key_name}: {self.url} refuses kproxy's credentials")
         if code in THROTTLED or status == 429 or status >= 500 or code == "KMSInvalidStateException":
             return KeyServiceAway(f"{self.url} answers {status}: it is overloaded or failing, or the key is not ready")
@@ -269,13 +273,16 @@ def _sender(options: AwsKmsOptions) -> Callable[..., Any]:
         verify=True if options.ca is None else options.ca, timeout=(options.timeout, options.timeout)
     )
 
+    limit(session._manager)
+
     def send(request: Any, **_: Any) -> Any:
         request.stream_output = True
-        answer = session.send(request)
-        try:
-            data = answer.raw.read(MOST_ANSWER + 1)
-        finally:
-            answer.raw.close()
+        with answered_within(options.timeout):
+            answer = session.send(request)
+            try:
+                data = answer.raw.read(MOST_ANSWER + 1)
+            finally:
+                answer.raw.close()
         if len(data) > MOST_ANSWER:
             raise ValueError(f"an answer of more than {MOST_ANSWER:,} bytes")
         return response_class(answer.url, answer.status_code, answer.headers, _Read(data))

@@ -28,6 +28,7 @@ from kproxy.encryption.services.contract import (
     KeyServiceError,
     check_is_new,
 )
+from kproxy.encryption.services.deadline import answered_within, limit
 from kproxy.encryption.services.loading import require
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, without_secrets
 from kproxy.secrets import SecretUnreadable, is_reference, read_secret
@@ -57,7 +58,7 @@ class VaultServer(Options, frozen=True):
     certificate: Annotated[str | None, text("File with the certificate that it is shown, PEM; needs key.")] = None
     key: Annotated[str | None, text("File with the private key of the certificate, without a password.")] = None
     without_tls: Annotated[bool, text("Send the token and get keys over a network without TLS.")] = False
-    timeout: Annotated[Seconds, text("To connect, and between two bytes of an answer.")] = 3.0
+    timeout: Annotated[Seconds, text("To connect, and for a whole answer.")] = 3.0
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
@@ -115,6 +116,8 @@ class VaultClient:
         self._away: tuple[type[Exception], ...] = (requests.RequestException, OSError)
         session = requests.Session()
         session.trust_env = False
+        for adapter in session.adapters.values():
+            limit(adapter.poolmanager)
         session.verify = True if options.ca is None else options.ca
         if options.certificate is not None and options.key is not None:
             session.cert = (options.certificate, options.key)
@@ -125,7 +128,7 @@ class VaultClient:
             namespace=options.namespace,
             session=session,
             allow_redirects=False,
-            adapter=_adapter_class(hvac),
+            adapter=_adapter_class(hvac, options.timeout),
         )
 
     def ask(self, question: Callable[[Any], Any]) -> dict[str, Any]:
@@ -175,7 +178,7 @@ class VaultClient:
         return error
 
 
-def _adapter_class(hvac: Any) -> type[Any]:
+def _adapter_class(hvac: Any, timeout: float) -> type[Any]:
     """Return a class that makes hvac's requests: within bounds, and without redirects."""
 
     class Adapter(hvac.adapters.JSONAdapter):  # type: ignore[misc]  # it has no types
@@ -190,16 +193,17 @@ def _adapter_class(hvac: Any) -> type[Any]:
             sent = {"X-Vault-Request": "true", "X-Vault-Token": self.token, **(headers or {})}
             if self.namespace:
                 sent["X-Vault-Namespace"] = self.namespace
-            answer = self.session.request(
-                method,
-                self.urljoin(self.base_uri, url),
-                headers=sent,
-                allow_redirects=False,
-                stream=True,
-                **{**self._kwargs, **kwargs},
-            )
-            with answer:
-                data = _bounded(answer)
+            with answered_within(timeout):
+                answer = self.session.request(
+                    method,
+                    self.urljoin(self.base_uri, url),
+                    headers=sent,
+                    allow_redirects=False,
+                    stream=True,
+                    **{**self._kwargs, **kwargs},
+                )
+                with answer:
+                    data = _bounded(answer)
             if answer.status_code not in (200, 204):
                 raise Answered(answer.status_code, _errors(data))
             return json.loads(data) if data else {}
