@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from kproxy.analyses import library
@@ -30,6 +30,7 @@ from kproxy.analyses.analysis import Analysis, Value, View, bind, known_to, mist
 from kproxy.analyses.dialect import prepare, refused
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, identify_source, quoted
+from kproxy.capture.reader import ClosedOnExit
 from kproxy.errors import NoRoom, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Options
@@ -108,7 +109,7 @@ class ScratchDirectory:
             self._lock = -1
 
 
-class Database:
+class Database(ClosedOnExit):
     """The tables of some sources in DuckDB. Use it as a context manager, or close it.
 
     Args:
@@ -328,14 +329,6 @@ class Database:
             self._connection.close()
         if self._directory is not None:
             self._directory.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _rows(self, source: Analysis | View, values: dict[str, Value]) -> "pyarrow.Table":
         import duckdb  # noqa: PLC0415 - as above

@@ -88,14 +88,6 @@ def _client_versions() -> list[tuple[object, ...]]:
     return client_versions(newest, _release_names())
 
 
-def _error_codes() -> list[tuple[object, ...]]:
-    return [(known.code, known.name, known.retriable, known.meaning) for known in error_codes().values()]
-
-
-def _releases() -> list[tuple[object, ...]]:
-    return [(release, order) for order, release in enumerate(_release_names())]
-
-
 FACTS_TABLES = {
     "api_versions": FactsTable(
         "release string, api_key int16, api_name string, min_version int16, max_version int16",
@@ -111,7 +103,7 @@ FACTS_TABLES = {
     ),
     "releases": FactsTable(
         "release string, release_order int32",
-        _releases,
+        lambda: [(release, order) for order, release in enumerate(_release_names())],
         "a release of Kafka, in their order",
         {"release": "major.minor, as 3.9", "release_order": "0 for the oldest; as text, 0.10 would come before 0.9"},
     ),
@@ -122,7 +114,7 @@ FACTS_TABLES = {
     ),
     "error_codes": FactsTable(
         "code int16, name string, retriable bool, message string",
-        _error_codes,
+        lambda: [(known.code, known.name, known.retriable, known.meaning) for known in error_codes().values()],
         "an error code of Kafka, and whether clients try again after it",
         {
             "code": "as errors.error_code",

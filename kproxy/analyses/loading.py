@@ -19,7 +19,7 @@ from kproxy.pipeline.table_output import TableOutput
 if TYPE_CHECKING:
     import duckdb
 
-    from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.viewers import Viewers
 
 SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until

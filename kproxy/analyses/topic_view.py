@@ -14,7 +14,7 @@ from kproxy.schemas.viewer import SchemaViewer, why_no_objects
 if TYPE_CHECKING:
     import duckdb
 
-    from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.viewers import Viewers
 
 BEFORE = ("client_id", "direction", "partition", "partition_offset", "timestamp", "key_json")
 MOST_STRUCTURE = 1 << 20  # characters: of JSON whose every record has other fields
@@ -67,7 +67,8 @@ def _columns(kinds: Mapping[str, Kind]) -> tuple[dict[str, str], list[str]]:
     typed, columns, taken = dict[str, str](), list[str](), {name.casefold() for name in BEFORE}
     for name, kind in kinds.items():
         if name.casefold() in {known.casefold() for known in typed}:  # no struct has both
-            column = f"json_extract(value_json, {quoted(_pointer(name))})"
+            pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+            column = f"json_extract(value_json, {quoted(pointer)})"
         else:
             typed[name], column = duckdb_type(kind), f"value.{_name(name)}"
         shown = name
@@ -76,11 +77,6 @@ def _columns(kinds: Mapping[str, Kind]) -> tuple[dict[str, str], list[str]]:
         taken.add(shown.casefold())
         columns.append(f"{column} AS {_name(shown)}")
     return typed, columns
-
-
-def _pointer(name: str) -> str:
-    """Return the JSON pointer to a field."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _name(text: str) -> str:

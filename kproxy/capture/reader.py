@@ -272,7 +272,7 @@ class CaptureCounters(Struct):
 
 
 class ClosedOnExit(ABC):
-    """A source that ``with`` closes."""
+    """What ``with`` closes."""
 
     @abstractmethod
     def close(self) -> None:

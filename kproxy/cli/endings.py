@@ -35,7 +35,8 @@ def show_error(error: KproxyError | OSError) -> int:
             return show(f"kproxy: {error}", DAMAGED)
         case KproxyError():
             return show(f"kproxy: {error}", FAILED)
-    return show(f"kproxy: {_os_sentence(error)}", FAILED)
+    sentence = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    return show(f"kproxy: {sentence}", FAILED)
 
 
 def _list_mistakes(error: ConfigError) -> int:
@@ -43,7 +44,3 @@ def _list_mistakes(error: ConfigError) -> int:
     for line in error.lines():
         print(line if error.source else f"kproxy: {line}", file=sys.stderr)
     return USAGE
-
-
-def _os_sentence(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

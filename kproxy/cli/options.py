@@ -163,18 +163,19 @@ OPTIONS = (
 )
 
 
-def selection_options(command: Command) -> Command:
-    """Give a command the options, as keyword arguments that ``condition_of`` takes."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command all *options*."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def schema_options(command: Command) -> Command:
-    """Give a command --registry, --schemas, --schema and --keys, as keyword arguments that ``pop_schemas`` takes."""
-    for option in reversed(SCHEMA_OPTIONS):
-        command = option(command)
-    return command
+selection_options = together(*OPTIONS)  # keyword arguments that condition_of takes
+schema_options = together(*SCHEMA_OPTIONS)  # keyword arguments that pop_schemas takes
 
 
 def pop_schemas(options: dict[str, Any], *, records: bool = True) -> "SchemaSources":

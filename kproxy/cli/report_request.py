@@ -9,16 +9,16 @@ plan = make_plan(request, sources)    -> what to run, with which values; UsageEr
 is_gated(request, made)               -> whether the exit status is 4
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec import Struct
 
 from kproxy.cli.formats import format_of
-from kproxy.cli.options import KEYLOG, SCHEMA_OPTIONS, complete_analyses, pop_schemas
+from kproxy.cli.options import KEYLOG, SCHEMA_OPTIONS, complete_analyses, pop_schemas, together
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.escaping import printable
 from kproxy.schemas.settings import SchemaSources
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 SEVERITIES = ("notice", "warning", "critical")
 Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]  # of a diff: microseconds since the epoch, from and until
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Format(StrEnum):
@@ -121,11 +120,7 @@ OPTIONS = (
 )
 
 
-def report_options(command: Command) -> Command:
-    """Give a command the common options, as keyword arguments that ReportRequest takes."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+report_options = together(*OPTIONS)  # keyword arguments that request_of takes
 
 
 def request_of(options: dict[str, Any]) -> ReportRequest:

@@ -232,8 +232,6 @@ def report(
 
     --from and --to limit exchanges to these days; numbers of connections still cover their whole life.
     """
-    from kproxy.cli.spark import Where, run_report  # noqa: PLC0415 - a page of its own
-
     return run_report(sources, request_of(options), Where(cluster, first, last, staging, master))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kproxy.config.checks import broker_ports, first_broker_port
-from kproxy.config.structs import Addresses, Analysis, Cluster, Config
+from kproxy.config.structs import Analysis, Cluster, Config
 from kproxy.options import SOUNDS_SECRET, WITHHELD, without_user_info
 
 
@@ -46,7 +46,8 @@ def _details(cluster: Cluster) -> Iterator[str]:
         case mode:
             yield f"addresses unchanged ({mode})"
     if addresses.advertise_port:
-        yield f"advertised port {addresses.advertise_port}{_port_words(addresses)}"
+        own = "" if addresses.mode == "sni" or "{node_id}" in (addresses.advertise or "") else " + node id"
+        yield f"advertised port {addresses.advertise_port}{own}"
     for node_id, address in addresses.advertise_brokers.items():
         yield f"broker {node_id} advertised as {address}"
     if cluster.listener_tls:
@@ -60,10 +61,6 @@ def _details(cluster: Cluster) -> Iterator[str]:
         yield f"login at brokers by {cluster.login.mechanism}"
     if cluster.filters:
         yield f"filters {', '.join(use.use for use in cluster.filters)}"
-
-
-def _port_words(addresses: Addresses) -> str:
-    return "" if addresses.mode == "sni" or "{node_id}" in (addresses.advertise or "") else " + node id"
 
 
 def _analysis_words(analysis: Analysis) -> str:

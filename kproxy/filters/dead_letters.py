@@ -17,8 +17,8 @@ from kproxy.errors import EncodeError
 from kproxy.filters.bounded_set import LONGEST_VALUE
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Response, Runtime, Verdict
 from kproxy.protocol.error_codes import error_code
-from kproxy.protocol.records import Record, read_batches, write_batches
-from kproxy.protocol.records.editing import RecordBatch, read_batch
+from kproxy.protocol.records import Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, read_batch, write_batches
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 from kproxy.protocol.records.reading import open_batches
 from kproxy.protocol.structs import struct_types

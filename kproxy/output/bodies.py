@@ -23,7 +23,7 @@ from kproxy.output.escaping import printable, well_formed
 from kproxy.output.times import counted
 from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.protocol.embedded import (
+from kproxy.protocol.embedded.payload import (
     RECORDS_OF,
     Context,
     Embedded,
@@ -38,8 +38,8 @@ from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame, client_software
 
 if TYPE_CHECKING:
-    from kproxy.protocol.embedded import Viewers
     from kproxy.protocol.embedded.payload import Where
+    from kproxy.protocol.embedded.viewers import Viewers
 
 Protocols: TypeAlias = tuple[str | None, str | None]  # of a group: type ("consumer") and name ("range")
 

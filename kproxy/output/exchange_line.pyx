@@ -25,7 +25,7 @@ from kproxy.output.bodies import (
 )
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
-from kproxy.protocol.embedded import RECORDS_OF
+from kproxy.protocol.embedded.payload import RECORDS_OF
 from kproxy.protocol.facts import facts
 
 cdef extern from "<string.h>":

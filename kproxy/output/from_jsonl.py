@@ -21,7 +21,7 @@ from kproxy.output.times import parse_instant
 from kproxy.output.tls import tls_facts
 from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.payload import Embedded
 from kproxy.protocol.message import request_message, response_message
 from kproxy.protocol.object_codec import encode
 from kproxy.protocol.program import Program

@@ -335,7 +335,8 @@ def _well_formed_facts(*facts: str | None) -> tuple[str | None, str | None, str 
 
 def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:
     """Return an exchange as it is kept: its line in the decoded log, and both frames as *rewriter* leaves them."""
-    done = rewriter.exchange(exchange) if _has_bytes(exchange) else None
+    has_bytes = any(frame is not None and frame.data for frame in (exchange.request, exchange.response))
+    done = rewriter.exchange(exchange) if has_bytes else None
     cut = why_cut(exchange)
     request = response = None
     if exchange.request is not None:
@@ -347,10 +348,6 @@ def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:
             exchange.response, written, cut.get("response", ""), "" if done is None else done.response_note
         )
     return Item(line, request, response)
-
-
-def _has_bytes(exchange: Exchange) -> bool:
-    return any(frame is not None and frame.data for frame in (exchange.request, exchange.response))
 
 
 def _side(frame: Frame, written: Frame, cut: str, note: str) -> Side:

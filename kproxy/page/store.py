@@ -5,18 +5,18 @@ scrolling to any place costs the same. The views that were used last are kept.
 """
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
 
+from kproxy.capture.reader import ClosedOnExit
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, NOT_IN_LINES, SHOWN, Column
@@ -94,7 +94,7 @@ class Page(Struct, frozen=True):
     rows: list[list[Any]]
 
 
-class Store(ABC):
+class Store(ClosedOnExit):
     """The exchanges of one or several sources. Its methods may be called by any thread."""
 
     name = ""
@@ -351,14 +351,6 @@ class Store(ABC):
             source = f"{self.keyed_rows()} SEMI JOIN page_wanted USING (connection_id, exchange)"
             rows = cursor.execute(f"SELECT connection_id, exchange, number FROM {source}").fetchall()
         return {(row[0], row[1]): row[2] for row in rows}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def times(self) -> tuple[int | None, int | None]:
         """Return the first and the last time of the exchanges, in nanoseconds."""

@@ -21,8 +21,8 @@ from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
 from kproxy.page.store import Index, Store
 from kproxy.page.work import Cancelled, Work
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded import Content
 from kproxy.protocol.embedded.payload import to_json
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.protocol.expressions import first_sentence
 from kproxy.schemas.viewer import make_viewers
 

@@ -18,7 +18,7 @@ from kproxy.pipeline.sink import Closing
 from kproxy.session import Connection, Event
 
 if TYPE_CHECKING:
-    from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.viewers import Viewers
 
 # By direction: the side that sends requests, the side that sends responses
 SIDES = CLIENT, BROKER = "client", "broker"

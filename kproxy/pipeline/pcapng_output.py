@@ -20,6 +20,7 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 
 from kproxy import __version__
+from kproxy.capture.reader import ClosedOnExit
 from kproxy.output.bodies import Bodies
 from kproxy.output.packets import SEGMENT, SyntheticTcp, file_header, packet
 from kproxy.output.rewriting.rewriter import Rewriter, Rewritten
@@ -39,7 +40,7 @@ BLOCK = 256 * 1024  # bytes read from a run at a time
 _SIZES = Struct("<II")
 
 
-class TimeOrder:
+class TimeOrder(ClosedOnExit):
     """Sorts items by bytes keys, with little memory: it sorts runs, keeps them in an unnamed temporary file, then merges them.
 
     Add all items, then iterate. Close it, or use `with`.
@@ -102,12 +103,6 @@ class TimeOrder:
     def close(self) -> None:
         """Remove the temporary file with the items in it."""
         self._file.close()
-
-    def __enter__(self) -> "TimeOrder":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _first(pair: tuple[bytes, bytes]) -> bytes:

@@ -5,9 +5,9 @@ import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Self
 
 from kproxy.capture import Data, FlowItem, Flows, Packet
+from kproxy.capture.reader import ClosedOnExit
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies, Opener
@@ -16,7 +16,7 @@ from kproxy.pipeline.inputs import Files, Inputs, find_inputs
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
-from kproxy.protocol.embedded import Viewers
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.schemas.settings import SchemaSources
 from kproxy.session import Event, Exchange
 
@@ -73,7 +73,7 @@ def read(
     return Reader([Path(path) for path in paths], options, strict=strict, separate=separate)
 
 
-class Reader(Iterator[Event]):
+class Reader(Iterator[Event], ClosedOnExit):
     """The events of files; iterate once. The end, ``close`` or the end of a ``with`` block closes the files."""
 
     def __init__(self, paths: Iterable[Path], options: Options, *, strict: bool, separate: bool = False) -> None:
@@ -124,12 +124,6 @@ class Reader(Iterator[Event]):
         """Close the files and the key log; no more events follow."""
         self._events.close()
         self._close_run()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _read(inputs: list[Files], run: Run, collector: "_Collector", *, strict: bool) -> Generator[Event]:

@@ -40,7 +40,7 @@ from kproxy.session import ClusterView, Connection, Event, Exchange, Limits
 if TYPE_CHECKING:
     from kproxy.output.from_jsonl import LogReader
     from kproxy.output.where import Where
-    from kproxy.protocol.embedded import Viewers
+    from kproxy.protocol.embedded.viewers import Viewers
     from kproxy.schemas.store import Schemas
 
 OnFault: TypeAlias = Callable[[int, BaseException], None]

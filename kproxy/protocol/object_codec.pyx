@@ -369,18 +369,20 @@ cdef inline bint is_unset(object instance, Member *member) noexcept:
     return slot(instance, member.offset)[0] == NULL
 
 
+cdef int write_member(Op *op, object instance, Buffer *out) except -1:
+    try:
+        return write_field(op, member_value(instance, op.member), out)
+    except Refused as refused:
+        refused.path.insert(0, <object>op.name)
+        raise
+
+
 cdef int write_struct(Struct *s, object instance, Buffer *out) except -1:
     cdef int i
-    cdef Op *op
     if not PyObject_TypeCheck(instance, s.cls.type):
         raise Refused(f"is {describe(instance)}, not a {(<object>s.cls.type).__qualname__}")
     for i in range(s.count):
-        op = &s.ops[i]
-        try:
-            write_field(op, member_value(instance, op.member), out)
-        except Refused as refused:
-            refused.path.insert(0, <object>op.name)
-            raise
+        write_member(&s.ops[i], instance, out)
     for i in range(s.absent_count):
         refuse_loss(s.absent[i], instance)
     if s.flexible:
@@ -603,11 +605,7 @@ cdef int write_tagged(Op *op, object instance, Buffer *out) except -1:
     cdef size_t begins = out.size
     cdef size_t size, shift
     cdef uint8_t[8] prefix
-    try:
-        write_field(op, member_value(instance, op.member), out)
-    except Refused as refused:
-        refused.path.insert(0, <object>op.name)
-        raise
+    write_member(op, instance, out)
     size = out.size - begins
     put_uvarint(out, size)
     shift = out.size - begins - size

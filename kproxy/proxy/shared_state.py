@@ -206,17 +206,13 @@ class SharedTimes:
             places = [(*PLACE.unpack_from(self._memory, at + way * PLACE.size), way) for way in range(WAYS)]
             own = next((place for place in places if place[0] == digest), None)
             time = max(now, own[1] if own is not None else now) + seconds
-            way = own[-1] if own is not None else min(places, key=_first_to_forget)[-1]
+            way = own[-1] if own is not None else min(places, key=lambda place: (place[0] != NO_DIGEST, place[1]))[-1]
             # pack_into would write zeros first, which stay if this process is killed then
             begin = at + way * PLACE.size
             self._memory[begin : begin + PLACE.size] = PLACE.pack(digest, time, 0)
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, size, self._start + at, os.SEEK_SET)
         return time
-
-
-def _first_to_forget(place: tuple[bytes, float, int, int]) -> tuple[bool, float]:
-    return place[0] != NO_DIGEST, place[1]
 
 
 VALUES_A_MESSAGE = 500  # of the longest, in four bytes a character, so many fit a line of the channel

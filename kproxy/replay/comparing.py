@@ -21,7 +21,7 @@ from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.facts import Field
-from kproxy.protocol.records import read_records
+from kproxy.protocol.records.editing import read_records
 from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct
 from kproxy.protocol.values import describe, value_set

@@ -16,6 +16,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import join_address
 from kproxy.session import BadFrame, Event, Exchange, FetchSession, Frame, Gap, NotKafka, SaslToken
+from kproxy.session.exchanges import peeked
 
 MOST_HELD = 1_073_741_824  # bytes of frames
 MOST_REQUESTS = 2_000_000
@@ -245,9 +246,4 @@ class _Collector(Observer):
 
 
 def _peek(frame: Frame | None, name: str) -> int | None:
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    try:
-        return frame.message.peek(frame.body_version, name, frame.data, frame.body_start)
-    except (DecodeError, KeyError):
-        return None
+    return None if frame is None or frame.error is not None else peeked(frame, name)

@@ -226,7 +226,7 @@ def left_open_lines(left_open: LeftOpen) -> Iterator[str]:
     """Yield a line for each transaction, and for each group with members that have not left."""
     for name, one in left_open.transactions():
         after = _after("the producer's transaction.timeout.ms", [one])
-        yield f"{_perhaps(one)}the transaction of {name}, which its coordinator aborts after {after}"
+        yield f"{'' if one.certain else UNANSWERED}the transaction of {name}, which its coordinator aborts after {after}"
     for group, members in _groups(left_open).items():
         what = f"{counted(len(members), 'member')} of group {group}"
         after = _after("the session timeout", members)
@@ -253,10 +253,6 @@ def _groups(left_open: LeftOpen) -> dict[str, list[Open]]:
     for (group, _), one in left_open.members():
         groups.setdefault(group, []).append(one)
     return groups
-
-
-def _perhaps(one: Open) -> str:
-    return "" if one.certain else UNANSWERED
 
 
 def _after(setting: str, opened: list[Open]) -> str:

@@ -17,7 +17,7 @@ from kproxy.errors import EncodeError
 from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.facts import Field
-from kproxy.protocol.records import RecordBatch, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.protocol.structs import Struct, struct_types
 
 Range = tuple[int, int]  # lowest and highest version

@@ -13,7 +13,7 @@ from kproxy.analyses.topic_view import BEFORE
 from kproxy.encryption.envelope import MARKER
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
-from kproxy.protocol.embedded import Content
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.kinds import Kind, spark_type
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES

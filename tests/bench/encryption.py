@@ -68,8 +68,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import RequestFacts, Send
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from kproxy.protocol.records import Codec, Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.bench.measuring import cpu_of, options_of, spread
 from tests.support.encryption import GivenKeys, GivenService

@@ -49,9 +49,9 @@ from typing import Any
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Response, Verdict
 from kproxy.protocol import message, response_header_version
-from kproxy.protocol.records import Codec, Record, read_batches, write_batches
+from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.compression import compress, decompress
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.protocol.structs import struct_types
 from tests.bench.measuring import cpu_a_call, cpu_of, options_of, spread
 from tests.support.frames import frame, request

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kproxy.protocol.records import Codec, Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.bench import filters
 from tests.bench.filters import HEARTBEAT, Broker, Frames, Load, answered, asked, drive, produce
 from tests.bench.measuring import cpu_of, options_of, spread

@@ -56,8 +56,8 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.protocol import message
-from kproxy.protocol.records import Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.protocol.structs import struct_types
 from tests.bench.filters import HEARTBEAT, METADATA, PRODUCE, VERSIONS, Broker, Frames, answered, asked, part
 from tests.bench.forwarding import HAPROXY, HOST, our_haproxy

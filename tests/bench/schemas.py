@@ -19,10 +19,10 @@ from google.protobuf import json_format, message_factory
 
 from kproxy.output.tables.records import record_columns
 from kproxy.output.tables.rows import RecordsField
-from kproxy.protocol.embedded import Viewers
 from kproxy.protocol.embedded.records_field import open_records
-from kproxy.protocol.records import Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.embedded.viewers import Viewers
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.avro import AvroSchema
 from kproxy.schemas.protobuf import ProtobufSchema
 from kproxy.schemas.viewer import make_viewers

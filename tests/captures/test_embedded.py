@@ -14,7 +14,7 @@ from kproxy.output.bodies import Opener
 from kproxy.output.exchange_line import read_bodies
 from kproxy.output.jsonl import exchange_line
 from kproxy.pipeline.flow_reader import FlowEvents
-from kproxy.protocol.embedded import Viewers
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.session import Exchange
 
 CAPTURES = Path(__file__).parents[2] / "captures"

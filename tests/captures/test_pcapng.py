@@ -19,7 +19,7 @@ from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.protocol.records import read_records
+from kproxy.protocol.records.editing import read_records
 from kproxy.protocol.structs import Struct
 from kproxy.session import Exchange, Frame
 from tests.conftest import Require

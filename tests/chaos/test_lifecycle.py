@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from kproxy.protocol.records import Record as WrittenRecord
-from kproxy.protocol.records import write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.chaos.conftest import FIXED, Record, Scripted, Start
 from tests.support.certificates import Authority
 from tests.support.filtering import make, part, request_frame

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from kproxy.encryption.envelope import Envelope
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
-from kproxy.protocol.records import Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.settings import SchemaSources
 from kproxy.spark.catalog import mark_of
 from kproxy.spark.rows import FileRows, Options

@@ -14,8 +14,8 @@ from kproxy.encryption.editors import OpeningEditor, SealingEditor
 from kproxy.encryption.envelope import KEY, Envelope
 from kproxy.encryption.gcm import Gcm
 from kproxy.encryption.services.contract import DataKey
-from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch, change_fields
+from kproxy.protocol.records import Codec, Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, change_fields, read_records, write_batches
 from tests.support.encryption import GivenKeys, decrypted, decrypted_key, encrypted, encrypted_key, parts_of, siv
 
 VALUES = [b"", b"canary", None, b"x" * 3000]

@@ -15,8 +15,8 @@ from kproxy.encryption.services.settings import KeySettings
 from kproxy.output.tables.records import record_columns
 from kproxy.protocol.embedded.records_field import open_records
 from kproxy.protocol.embedded.viewers import records_and_problems
-from kproxy.protocol.records import Record, read_batches, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers
 from tests.support.encryption import GivenKeys, GivenService, encrypted, encrypted_field, encrypted_key, parts_of
@@ -165,7 +165,7 @@ def test_the_option_keys_names_a_file_of_settings(service: GivenKeys, tmp_path: 
 
 
 def read_objects(data: bytes) -> list[Record]:
-    from kproxy.protocol.records import read_records  # noqa: PLC0415
+    from kproxy.protocol.records.editing import read_records  # noqa: PLC0415
 
     return [record for batch in read_records(data) for record in batch.records]
 

@@ -11,8 +11,8 @@ from kproxy.filters.contract import ConnectionFacts, Direction, Forward, Outcome
 from kproxy.filters.large_records import LARGE, RATIO, take_long
 from kproxy.filters.passage import Kind, Unusable, kind_of
 from kproxy.protocol import message
-from kproxy.protocol.records import Codec, Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.support.filtering import Scripted, connection, make, response_frame
 from tests.support.frames import request
 

@@ -18,8 +18,8 @@ from kproxy.filters.encrypt import Encrypt
 from kproxy.filters.loading import load_filter, misplaced
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Codec, Record, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from tests.support.encryption import GivenKeys, GivenService, decrypted, decrypted_key, encrypted, parts_of
 from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
 

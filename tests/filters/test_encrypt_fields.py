@@ -19,8 +19,8 @@ from kproxy.encryption.services import loading
 from kproxy.filters.contract import Send
 from kproxy.filters.encrypted_fields import RecordFields, field_paths
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Codec, Record, editing, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record, editing
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.fields import FieldEditor
 from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.settings import SchemaSources

@@ -15,8 +15,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from tests.support.filtering import GivenRuntime, connection, make, part, request_frame
 
 OWN = [("h", b"own")]

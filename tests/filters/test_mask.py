@@ -21,8 +21,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import RequestFacts, Send
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.support.filtering import CallingRuntime, GivenRuntime, connection, make, part, response_frame, settled
 

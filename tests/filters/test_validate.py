@@ -22,8 +22,8 @@ from kproxy.filters.dead_letters import NOT_LED, TOO_OLD, UNREADABLE, WRITES_ITS
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode, error_code
-from kproxy.protocol.records import Codec, Record, read_records, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.registry import Registry
 from kproxy.schemas.settings import RegistryOptions
 from kproxy.schemas.store import Collection, Schema, Schemas, schema_of

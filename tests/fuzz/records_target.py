@@ -1,14 +1,10 @@
 """What must hold for any bytes given as a records field; used by the tests of hostile records and by the hammer."""
 
-from kproxy.protocol.records import (
-    count_records,
-    read_batches,
-    read_control_record,
-    read_records,
-    to_arrow,
-    write_batches,
-)
+from kproxy.protocol.records import count_records, read_batches
+from kproxy.protocol.records.arrow import to_arrow
 from kproxy.protocol.records.batches import headers_json
+from kproxy.protocol.records.control import read_control_record
+from kproxy.protocol.records.editing import read_records, write_batches
 
 
 def check_records(data: bytes) -> bool:

@@ -15,17 +15,11 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.embedded import (
-    Context,
-    group,
-    open_request,
-    open_response,
-    payload,
-    records_field,
-    sasl,
-    telemetry,
-)
-from kproxy.protocol.records import Batch, Record, read_batch, read_batches, read_control_record
+from kproxy.protocol.embedded import group, payload, records_field, sasl, telemetry
+from kproxy.protocol.embedded.payload import Context, open_request, open_response
+from kproxy.protocol.records import Batch, Record, read_batches
+from kproxy.protocol.records.control import read_control_record
+from kproxy.protocol.records.editing import read_batch
 
 __all__ = [
     "DecodeError",

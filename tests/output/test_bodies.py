@@ -28,7 +28,7 @@ from kproxy.output.tables.body import read_body
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
 from kproxy.protocol import facts
-from kproxy.protocol.embedded import Viewers
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.session import Cut, Event, Exchange
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.corpus import golden_exchange, golden_exchanges, golden_pairs, payloads

@@ -4,7 +4,8 @@ import copy
 from typing import Any
 
 from kproxy.protocol import ApiKey, facts, message
-from kproxy.protocol.records import Record, RecordBatch, write_batches
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.protocol.structs import struct_types
 from kproxy.replay import explaining
 from kproxy.replay.comparing import (

@@ -20,7 +20,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format
 
 from kproxy.output.rewriting.anonymize import Pseudonyms, ValuePseudonyms
-from kproxy.protocol.embedded import Content, Viewers
+from kproxy.protocol.embedded.viewers import Content, Viewers
 from kproxy.schemas.formats import ValueMismatch
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import NO_INDEXES, SchemaViewer, make_viewers

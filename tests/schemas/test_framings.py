@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kproxy.protocol.embedded import Content
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.framings import Framed, Framing, GlobalId, find_framing, message_indexes
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import UNKNOWN, make_viewers

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from kproxy.protocol.embedded import Content
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.protobuf import ProtobufSchema
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import make_viewers

@@ -22,7 +22,7 @@ import fastavro
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.protocol.embedded import Content
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.avro import AvroSchema
 from kproxy.schemas.formats import PayloadError, SchemaError, compile_schema
 from kproxy.schemas.framings import GlobalId

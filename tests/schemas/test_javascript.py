@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from kproxy.protocol.embedded import Content, Viewers
+from kproxy.protocol.embedded.viewers import Content, Viewers
 from kproxy.schemas.formats import compile_schema
 from kproxy.schemas.protobuf import ProtobufSchema
 from kproxy.schemas.store import Collection, Schemas, schema_of

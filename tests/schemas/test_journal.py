@@ -12,7 +12,8 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from kproxy.output.tables.records import record_columns
 from kproxy.output.tables.rows import RecordsField
 from kproxy.protocol.embedded.records_field import open_records
-from kproxy.protocol.records import Record, RecordBatch, write_batches
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.journal import JOURNAL_TOPIC
 from kproxy.schemas.store import Schemas
 from kproxy.schemas.viewer import make_viewers

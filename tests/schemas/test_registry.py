@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kproxy.protocol.embedded import Content
+from kproxy.protocol.embedded.viewers import Content
 from kproxy.schemas.framings import find_framing
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.viewer import make_viewers

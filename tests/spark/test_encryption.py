@@ -11,8 +11,8 @@ from kproxy.analyses.duck import Database
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.output.tables import TABLES
-from kproxy.protocol.records import Record, write_batches
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.settings import SchemaSources
 from kproxy.spark.ingest import ingest
 from kproxy.spark.report import SparkTables

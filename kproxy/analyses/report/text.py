@@ -108,7 +108,7 @@ def answer_lines(
         ("Do", header.action if answer.fires else ""),
         ("Rests on", basis),
         ("See", header.reference),
-        ("Parameters", _parameters(answer)),
+        ("Parameters", ", ".join(f"{name}={cell(value)}" for name, value in answer.parameters.items())),
     ]
     if any(text for _, text in notes):
         yield ""
@@ -260,7 +260,3 @@ def _cells(text: str) -> int:
     from rich.cells import cell_len  # noqa: PLC0415 - most text is ASCII
 
     return cell_len(text)
-
-
-def _parameters(answer: Answer) -> str:
-    return ", ".join(f"{name}={cell(value)}" for name, value in answer.parameters.items())

@@ -30,9 +30,11 @@ from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
 from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
 from kproxy.protocol.constants import INTERNAL_TOPICS, NOT_APPENDED
-from kproxy.protocol.embedded import Content, group
+from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.reader import Reader, Texts
-from kproxy.protocol.records import Record, RecordBatch
+from kproxy.protocol.embedded.viewers import Content
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch
 from kproxy.protocol.structs import Struct
 from kproxy.schemas.framings import Framing
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES, Located, Schemas

@@ -19,17 +19,9 @@ from kproxy.protocol import Message, message
 from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS
 from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.facts import facts
-from kproxy.protocol.records import (
-    DEFAULT_LIMITS,
-    OpenBatch,
-    Record,
-    RecordBatch,
-    open_batches,
-    read_batch,
-    read_batches,
-    write_batches,
-)
+from kproxy.protocol.records import DEFAULT_LIMITS, OpenBatch, Record, open_batches, read_batches
 from kproxy.protocol.records.checksum import crc32c
+from kproxy.protocol.records.editing import RecordBatch, read_batch, write_batches
 
 HEADER_SIZE = {0: 26, 1: 34, 2: 61}  # of a batch, or of a message down to its key
 MAGIC_AT, CRC_AT, COVERED_AT = 16, 17, 21

@@ -24,7 +24,8 @@ from kproxy.protocol import (
 )
 from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.facts import Field
-from kproxy.protocol.records import Record, RecordBatch
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct, struct_types
 from kproxy.session import Connection, Exchange, Frame, client_software

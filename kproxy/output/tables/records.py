@@ -19,7 +19,8 @@ from kproxy.output.tables.parquet import schema_of
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, record_instant
 from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.embedded.viewers import Content
-from kproxy.protocol.records import Batches, Problem, to_arrow
+from kproxy.protocol.records import Batches
+from kproxy.protocol.records.arrow import Problem, to_arrow
 from kproxy.protocol.records.columns import rows_beginning
 from kproxy.schemas.framings import MARKS, schema_headers
 from kproxy.schemas.journal import JOURNAL_TOPIC
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from kproxy.protocol.embedded import Viewers
-    from kproxy.protocol.embedded.viewers import Decrypted
+    from kproxy.protocol.embedded.viewers import Decrypted, Viewers
 
 NO_TIMESTAMP = -1
 MOST_JSON = 64 * 1024 * 1024  # characters of all keys or all values of one field, which may take a byte each

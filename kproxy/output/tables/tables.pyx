@@ -35,7 +35,7 @@ from kproxy.session import BadFrame, Connection, Gap, NotKafka, SaslToken, TlsFa
 if TYPE_CHECKING:
     from kproxy.output.bodies import Bodies
     from kproxy.output.tables.contracts import Table
-    from kproxy.protocol.embedded import Viewers  # no-cython-lint
+    from kproxy.protocol.embedded.viewers import Viewers  # no-cython-lint
 
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1

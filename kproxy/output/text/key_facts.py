@@ -26,7 +26,7 @@ from kproxy.output.text.body_fields import (
     Transaction,
 )
 from kproxy.output.times import counted, render_size
-from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.payload import Embedded
 from kproxy.protocol.values import describe
 
 SHOWN_NAMES = 3
@@ -383,11 +383,12 @@ def _outcome(parts: dict[str, Any]) -> str:
 
 def _topics(one: Embedded) -> str:
     topics = one.value()["value"]["assignedPartitions"]
-    return _first_of(topics, SHOWN_TOPICS, _assigned_topic) or "nothing"
-
-
-def _assigned_topic(topic: Any) -> str:
-    return f"{word(topic['topic'], 48)}-{_partition_numbers(topic['partitions'])}"
+    return (
+        _first_of(
+            topics, SHOWN_TOPICS, lambda topic: f"{word(topic['topic'], 48)}-{_partition_numbers(topic['partitions'])}"
+        )
+        or "nothing"
+    )
 
 
 def _connect(one: Embedded) -> str:

@@ -19,8 +19,7 @@ from kproxy.output.exchange_line import read_bodies
 from kproxy.output.text.styles import PLAIN, Style
 from kproxy.output.times import counted, render_size
 from kproxy.protocol import Beginning, RequestHeader
-from kproxy.protocol.embedded import Embedded
-from kproxy.protocol.embedded.payload import to_json
+from kproxy.protocol.embedded.payload import Embedded, to_json
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe

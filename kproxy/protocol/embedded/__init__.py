@@ -25,39 +25,3 @@ To add
     a SASL mechanism    CLIENT_TOKENS and SERVER_TOKENS in sasl.py
     a record format     a viewer: see viewers.py
 """
-
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from kproxy.protocol.embedded.payload import (
-    RECORDS_OF,
-    Context,
-    Embedded,
-    holds_payloads,
-    open_records_fields,
-    open_request,
-    open_response,
-)
-
-if TYPE_CHECKING:
-    from kproxy.protocol.embedded.viewers import Content, Viewer, Viewers
-
-__all__ = [
-    "RECORDS_OF",
-    "Content",
-    "Context",
-    "Embedded",
-    "Viewer",
-    "Viewers",
-    "holds_payloads",
-    "open_records_fields",
-    "open_request",
-    "open_response",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Import the viewers at their first use (PEP 562), as most decodes show no records."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.viewers"), name)

@@ -100,7 +100,9 @@ def open_subscription_info(data: bytes, texts: Texts | None = None) -> dict[str,
     if version >= 9:
         opened["errorCode"] = reader.int32()
     if version >= 11:
-        opened["clientTags"] = reader.array(4 + 4, lambda: _client_tag(reader))
+        opened["clientTags"] = reader.array(
+            4 + 4, lambda: {"key": reader.text_bytes().hex(), "value": reader.text_bytes().hex()}
+        )
     reader.end()
     return opened
 
@@ -140,7 +142,10 @@ def _group_task(reader: Reader) -> dict[str, int]:
 def _offset_sums(reader: Reader, version: int) -> list[dict[str, Any]]:
     if version < NAMED_TOPOLOGIES:
         return reader.array(4 + 4, lambda: _group_sums(reader))
-    return reader.array(TASK + 8 + 2, lambda: _task_sum(reader))
+    return reader.array(
+        TASK + 8 + 2,
+        lambda: _group_task(reader) | {"offsetSum": reader.int64(), "namedTopology": reader.string()},
+    )
 
 
 def _group_sums(reader: Reader) -> dict[str, Any]:
@@ -148,14 +153,6 @@ def _group_sums(reader: Reader) -> dict[str, Any]:
     group = reader.int32()
     sums = reader.array(4 + 8, lambda: {"partition": reader.int32(), "offsetSum": reader.int64()})
     return {"topicGroupId": group, "partitionToOffsetSum": sums}
-
-
-def _task_sum(reader: Reader) -> dict[str, Any]:
-    return _group_task(reader) | {"offsetSum": reader.int64(), "namedTopology": reader.string()}
-
-
-def _client_tag(reader: Reader) -> dict[str, str]:
-    return {"key": reader.text_bytes().hex(), "value": reader.text_bytes().hex()}
 
 
 def _task(reader: Reader, version: int) -> dict[str, Any]:

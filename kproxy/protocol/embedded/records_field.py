@@ -131,7 +131,7 @@ def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, sh
 
 
 def _control(record: Record) -> dict[str, Any]:
-    from kproxy.protocol.records import read_control_record  # noqa: PLC0415 - few captures have any
+    from kproxy.protocol.records.control import read_control_record  # noqa: PLC0415 - few captures have any
 
     read = read_control_record(record.key, record.value)
     control: dict[str, Any] = {"version": read.version, "typeId": read.type_id, "type": read.type}

@@ -74,7 +74,10 @@ def _scram_client(data: bytes) -> dict[str, Any]:
         attributes = _attributes(text)
         if not {"c", "r", "p"} <= attributes.keys():
             raise _bad("SCRAM", "has no proof")
-        return {"channelBinding": _gs2_header(_base64(attributes["c"]))}
+        binding = _base64(attributes["c"]).decode(
+            "utf-8", "replace"
+        )  # begins with the GS2 header; its data is not shown
+        return {"channelBinding": _split_gs2(binding, "SCRAM")[0]}
     header, bare = _split_gs2(text, "SCRAM")
     attributes = _attributes(bare)
     if not {"n", "r"} <= attributes.keys():
@@ -130,11 +133,6 @@ def _split_gs2(text: str, what: str) -> tuple[str, str]:
     if not (known and first and second and (not authorization or authorization.startswith("a="))):
         raise _bad(what, "does not begin with a GS2 header")
     return f"{flag},{authorization},"[:LONGEST_NAME], rest
-
-
-def _gs2_header(data: bytes) -> str:
-    """Return the GS2 header that channel binding data begins with; the data itself is not shown."""
-    return _split_gs2(data.decode("utf-8", "replace"), "SCRAM")[0]
 
 
 def _authorization_id(header: str) -> str:

@@ -38,58 +38,21 @@ To add
     a control record      control.py
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from kproxy.protocol.records.batches import Batch, OpenBatch
 from kproxy.protocol.records.compression import Codec
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record
-from kproxy.protocol.records.reading import Batches, Tail, count_records, open_batches, read_batches
-
-if TYPE_CHECKING:
-    from kproxy.protocol.records.arrow import Problem, to_arrow
-    from kproxy.protocol.records.control import ControlRecord, read_control_record
-    from kproxy.protocol.records.editing import RecordBatch, read_batch, read_records, write_batches
+from kproxy.protocol.records.reading import Batches, count_records, open_batches, read_batches
 
 __all__ = [
     "DEFAULT_LIMITS",
     "Batch",
     "Batches",
     "Codec",
-    "ControlRecord",
     "Limits",
     "OpenBatch",
-    "Problem",
     "Record",
-    "RecordBatch",
-    "Tail",
     "count_records",
     "open_batches",
-    "read_batch",
     "read_batches",
-    "read_control_record",
-    "read_records",
-    "to_arrow",
-    "write_batches",
 ]
-
-_LATE = {  # names that decoding headers does not need, with their modules
-    "ControlRecord": "control",
-    "Problem": "arrow",
-    "RecordBatch": "editing",
-    "read_batch": "editing",
-    "read_control_record": "control",
-    "read_records": "editing",
-    "to_arrow": "arrow",
-    "write_batches": "editing",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a name of _LATE at its first use (PEP 562)."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
-    globals()[name] = value
-    return value

@@ -442,11 +442,15 @@ async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer]) -> No
     while True:
         await asyncio.sleep(SEND_EVERY)
         analyzer.flush()
-        await channel.send(analyzer.message())
-        for series in analyzer.series():
-            await channel.send(series)
-        for event in analyzer.take_messages():
-            await channel.send(event)
+        await _send_all(analyzer, channel)
+
+
+async def _send_all(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer]) -> None:
+    await channel.send(analyzer.message())
+    for series in analyzer.series():
+        await channel.send(series)
+    for event in analyzer.take_messages():
+        await channel.send(event)
 
 
 async def _receive(
@@ -498,11 +502,7 @@ async def _run(analyzer: Analyzer, control: int, bell: int, on_end: Callable[[],
         sending.cancel()
     await analyzer.finish()
     await analyzer.end_traces(FLUSH_S)
-    await channel.send(analyzer.message())
-    for series in analyzer.series():
-        await channel.send(series)
-    for event in analyzer.take_messages():
-        await channel.send(event)
+    await _send_all(analyzer, channel)
     await channel.send(messages.Drained())
     channel.close()
 

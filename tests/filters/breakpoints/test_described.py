@@ -10,8 +10,8 @@ import pytest
 from kproxy.filters.breakpoints.described import DescribedContents
 from kproxy.filters.breakpoints.editing import Mistake, from_json, shown
 from kproxy.protocol import message
-from kproxy.protocol.records import Codec, Record, RecordBatch, write_batches
-from kproxy.protocol.records.editing import read_records
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.support.filtering import make, part
 

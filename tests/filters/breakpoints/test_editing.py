@@ -23,7 +23,8 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.records import Codec, Record, RecordBatch, write_batches
+from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.support.canaries import Canaries, record_scenes
 from tests.support.corpus import golden_lines
 from tests.support.filtering import make, part

@@ -27,7 +27,8 @@ from kproxy.output.rewriting.anonymize import (
 from kproxy.output.rewriting.rewriter import Context, has_records
 from kproxy.protocol import Direction, message
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.session import Exchange
 from kproxy.session.session import Session
 from tests.support.conversation import broker, client, events_of

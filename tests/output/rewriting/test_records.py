@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kproxy.output.rewriting.records import payload_of_key, payload_of_value, rewrite_records
 from kproxy.protocol.constants import INTERNAL_TOPICS
-from kproxy.protocol.records import Codec, Record, RecordBatch, read_batches, read_records, write_batches
+from kproxy.protocol.records import Codec, Record, read_batches
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from tests.support.corpus import golden_lines
 
 LINES = [line for line in golden_lines("records") if "hex" in line]

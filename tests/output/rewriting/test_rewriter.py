@@ -9,7 +9,8 @@ import pytest
 
 from kproxy.output.rewriting.rewriter import Context, Rewriter, blank_token, has_records, has_secrets
 from kproxy.protocol import Direction, message
-from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.session import Connection, Exchange
 from kproxy.session.session import Session
 from tests.support.frames import array, compact, frame, request, response, string

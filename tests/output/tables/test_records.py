@@ -15,7 +15,7 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.tables import TABLES, Tables
 from kproxy.output.tables.records import record_columns
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField
-from kproxy.protocol.records import read_records
+from kproxy.protocol.records.editing import read_records
 from tests.output.test_from_jsonl import ANYTHING, encode
 from tests.support.command import kproxy
 from tests.support.corpus import CAPTURES, damaged, golden_exchanges, golden_lines

@@ -13,7 +13,7 @@ from kproxy.output.text import body_fields
 from kproxy.output.text.body_fields import Partition, ProduceRequest, Topic
 from kproxy.output.text.key_facts import FACTS, assigned, assignors, key_facts, record_count, sasl_words
 from kproxy.protocol import facts
-from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.payload import Embedded
 from kproxy.protocol.facts import Field
 from tests.support.corpus import golden_exchanges, golden_pairs
 

@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol import facts, message
-from kproxy.protocol.embedded import (
+from kproxy.protocol.embedded.payload import (
     RECORDS_OF,
+    REQUESTS,
+    RESPONSES,
     Context,
     Embedded,
-    Viewers,
     holds_payloads,
     open_records_fields,
     open_request,
     open_response,
+    to_json,
 )
-from kproxy.protocol.embedded.payload import REQUESTS, RESPONSES, to_json
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.facts import Field
 from kproxy.protocol.found import records_fields
 from tests.support.corpus import golden_lines, payloads

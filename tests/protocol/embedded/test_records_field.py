@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kproxy.protocol import message
 from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS, INTERNAL_TOPICS
-from kproxy.protocol.embedded import Viewers
 from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.embedded.records_field import MOST_BATCHES, open_record, open_records
+from kproxy.protocol.embedded.viewers import Viewers
 from kproxy.protocol.secrets import WITHHELD
 from tests.support.corpus import golden_lines, payloads
 

@@ -16,18 +16,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.protocol.records import (
-    Batch,
-    Codec,
-    Limits,
-    count_records,
-    read_batches,
-    read_control_record,
-    read_records,
-    to_arrow,
-    write_batches,
-)
+from kproxy.protocol.records import Batch, Codec, Limits, count_records, read_batches
+from kproxy.protocol.records.arrow import to_arrow
 from kproxy.protocol.records.compression import compress, decompress
+from kproxy.protocol.records.control import read_control_record
+from kproxy.protocol.records.editing import read_records, write_batches
 from tests.fuzz.records_target import check_records
 from tests.support.corpus import golden_bytes, golden_lines
 from tests.support.frames import batch, message, record, sized, varint
@@ -40,7 +33,9 @@ MIB = 1 << 20
 # Under an address space that a claim of 4 GiB (or of 64 MiB) does not fit into; a library that allocates it dies by SIGABRT.
 IN_LITTLE_MEMORY = """
 import resource, sys
-from kproxy.protocol.records import read_batches, read_records, to_arrow
+from kproxy.protocol.records import read_batches
+from kproxy.protocol.records.arrow import to_arrow
+from kproxy.protocol.records.editing import read_records
 import pyarrow
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 48 * 1024 * 1024

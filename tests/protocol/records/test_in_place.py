@@ -8,9 +8,9 @@ import pytest
 from kproxy.errors import Malformed
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.mask import parse_paths
-from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
+from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.checksum import crc32c
-from kproxy.protocol.records.editing import RecordBatch
+from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.protocol.records.in_place import Editor, ValueEditor, find_headers, insert_headers, replace_fields
 from kproxy.protocol.records.objects import encode_records, read_objects
 from tests.support.conversation import records_of

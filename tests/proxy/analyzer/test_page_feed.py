@@ -12,7 +12,8 @@ from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
-from kproxy.protocol import records as kafka_records
+from kproxy.protocol.records import editing
+from kproxy.protocol.records.objects import Record as KafkaRecord
 from kproxy.proxy.analyzer.page_feed import (
     AT_ONCE,
     LEAST_SHARE,
@@ -246,7 +247,7 @@ def test_scram_keys_in_the_log_of_the_controllers_are_withheld(watched: Watched,
     """Fetch and FetchSnapshot of __cluster_metadata: a UserScramCredentialRecord has salt, stored key and server key."""
     secret = b"\x05salt\x07stored\x07server"
     value = b"\1\x0b\0" + compact("alice") + b"\1" + secret + b"\0\0\x10\0" + b"\0"
-    records = kafka_records.write_batches([kafka_records.RecordBatch([kafka_records.Record(value=value)])])
+    records = editing.write_batches([editing.RecordBatch([KafkaRecord(value=value)])])
     watched.feed.write(_fetch(records) if api_key == 1 else _snapshot(records), None)
     (shown,) = [record for record in watched.received() if isinstance(record, Shown)]
     assert shown.api_key == api_key and shown.response is not None

@@ -14,7 +14,8 @@ import pytest
 from kproxy.config.structs import Page
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Record, RecordBatch, write_batches
+from kproxy.protocol.records import Record
+from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.messages import BreakpointGivenUp, Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import PageEntry, admin_app
