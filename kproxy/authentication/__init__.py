@@ -48,7 +48,3 @@ re-authentication fails, or makes the client another user, the connection is clo
 To add a mechanism: a class with ``evaluate`` in mechanisms.py, its name in Authentication (config/structs.py) and in
 ClientLogins._mechanisms.
 """
-
-from kproxy.authentication.principal import ANONYMOUS, Principal
-
-__all__ = ["ANONYMOUS", "Principal"]

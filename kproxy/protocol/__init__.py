@@ -71,10 +71,9 @@ To add
 Only facts that no schema states are written by hand, each with its source.
 """
 
-from kproxy.errors import DecodeError, EncodeError, Malformed, TrailingBytes, Truncated, UnknownVersion
 from kproxy.protocol.api_keys import ApiKey
 from kproxy.protocol.direction import Direction
-from kproxy.protocol.facts import facts, releases
+from kproxy.protocol.facts import facts
 from kproxy.protocol.headers import (
     RequestHeader,
     ResponseHeader,
@@ -83,32 +82,24 @@ from kproxy.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from kproxy.protocol.message import Beginning, Fit, Message, message, request_message, response_message
+from kproxy.protocol.message import Beginning, Message, message, request_message, response_message
 from kproxy.protocol.structs import MessageStruct, Struct
 from kproxy.protocol.versions import Versions
 
 __all__ = [
     "ApiKey",
     "Beginning",
-    "DecodeError",
     "Direction",
-    "EncodeError",
-    "Fit",
-    "Malformed",
     "Message",
     "MessageStruct",
     "RequestHeader",
     "ResponseHeader",
     "Struct",
-    "TrailingBytes",
-    "Truncated",
-    "UnknownVersion",
     "Versions",
     "facts",
     "message",
     "read_request_header",
     "read_response_header",
-    "releases",
     "request_header_version",
     "request_message",
     "response_header_version",

@@ -74,7 +74,6 @@ from kproxy.session.recognise import (
     recognise,
 )
 from kproxy.session.session import Session
-from kproxy.session.stream import FrameBuffer
 
 __all__ = [
     "KAFKA",
@@ -89,7 +88,6 @@ __all__ = [
     "FetchSession",
     "Foreign",
     "Frame",
-    "FrameBuffer",
     "Gap",
     "Limits",
     "NotKafka",

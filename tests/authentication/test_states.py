@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.authentication import Principal
 from kproxy.authentication.mechanisms import LoginFailed, Scram, Step
+from kproxy.authentication.principal import Principal
 from kproxy.authentication.scram import WrongToken
 from kproxy.authentication.states import Answer, ClientLogin, State
 from kproxy.authentication.users import User, Users, new_users_file, set_password, write_users_file

@@ -11,8 +11,8 @@ import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from kproxy.authentication import Principal
 from kproxy.authentication.mechanisms import LoginFailed
+from kproxy.authentication.principal import Principal
 from kproxy.authentication.tokens import Bearer, Keys, TokenRules, check_claims
 from kproxy.errors import UsageError
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
-from kproxy.protocol import DecodeError, EncodeError, message
+from kproxy.errors import DecodeError, EncodeError
+from kproxy.protocol import message
 from kproxy.protocol.found import named_topics, records_fields
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"

@@ -9,7 +9,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kproxy.protocol import DecodeError, message
+from kproxy.errors import DecodeError
+from kproxy.protocol import message
 from tests.fuzz.codec_target import check_codec
 from tests.support.corpus import EDGES, damaged, golden_bodies
 from tests.support.sampled import sampled

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kproxy.errors import DecodeError
 from kproxy.protocol import (
-    DecodeError,
     message,
     read_request_header,
     read_response_header,

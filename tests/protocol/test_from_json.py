@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kproxy.protocol import EncodeError, message
+from kproxy.errors import EncodeError
+from kproxy.protocol import message
 from tests.support.corpus import golden_lines
 
 TOPIC = '{"topics":[{"name":"a"}]}'

@@ -4,7 +4,8 @@ import tracemalloc
 
 import pytest
 
-from kproxy.protocol import DecodeError, Malformed, message
+from kproxy.errors import DecodeError, Malformed
+from kproxy.protocol import message
 
 SINKS = ["walk", "to_json", "decode", "check"]
 

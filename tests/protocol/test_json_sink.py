@@ -14,7 +14,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kproxy.protocol import DecodeError, message
+from kproxy.errors import DecodeError
+from kproxy.protocol import message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.secrets import Secrecy, secrecy
 from tests.support.corpus import golden_lines

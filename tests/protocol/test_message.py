@@ -7,15 +7,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from kproxy.protocol import (
-    DecodeError,
-    EncodeError,
-    TrailingBytes,
-    UnknownVersion,
-    message,
-    request_message,
-    response_message,
-)
+from kproxy.errors import DecodeError, EncodeError, TrailingBytes, UnknownVersion
+from kproxy.protocol import message, request_message, response_message
 from tests.fuzz.codec_target import check_codec
 from tests.support.corpus import damaged, golden_lines
 from tests.support.strategies import messages

@@ -11,7 +11,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kproxy.protocol import DecodeError, EncodeError, MessageStruct, message, object_codec
+from kproxy.errors import DecodeError, EncodeError
+from kproxy.protocol import MessageStruct, message, object_codec
 from kproxy.protocol.structs import Struct, struct_types
 from tests.support.corpus import golden_lines
 from tests.support.wire import compact, made_message, short, uvarint

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kproxy.protocol import DecodeError, Malformed, TrailingBytes, Truncated, message
+from kproxy.errors import DecodeError, Malformed, TrailingBytes, Truncated
+from kproxy.protocol import message
 from kproxy.protocol.facts import facts
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy

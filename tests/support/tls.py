@@ -18,7 +18,8 @@ from typing import IO, Self
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from kproxy.capture.tls import KeyLog, Lost, Plain, TlsFacts, TlsItem, TlsProblem
+from kproxy.capture.items import TlsProblem
+from kproxy.capture.tls import KeyLog, Lost, Plain, TlsFacts, TlsItem
 from kproxy.capture.tls.connection import TlsConnection
 from kproxy.protocol import Direction
 from tests.support.certificates import Authority

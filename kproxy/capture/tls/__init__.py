@@ -27,9 +27,9 @@ This package exports only what a reader of captures without TLS needs, too; impo
 flow is TLS: it brings most modules.
 """
 
-from kproxy.capture.items import Lost, Plain, TlsItem, TlsProblem
+from kproxy.capture.items import Lost, Plain, TlsItem
 from kproxy.capture.tls.keylog import KeyLog, KeyLogFile
-from kproxy.session.events import TlsFacts, TlsTraffic
+from kproxy.session.events import TlsFacts
 
 __all__ = [
     "KeyLog",
@@ -38,6 +38,4 @@ __all__ = [
     "Plain",
     "TlsFacts",
     "TlsItem",
-    "TlsProblem",
-    "TlsTraffic",
 ]
