@@ -50,7 +50,7 @@ title: Produce requests of clients
 severity: info
 meaning: M
 columns:
-  requests: how many
+  made: how many
 parameters:
   pause_seconds: {{default: 1, meaning: "After so long without a request, the next one is in another row."}}
   least: {{default: 2, meaning: "Fewer requests are not listed."}}
@@ -61,10 +61,10 @@ SELECT * FROM client_exchanges
 WHERE api_key = 0 -- Produce
 """
 FRAME = """  group_by: [client_id, client_address, "coalesce(api_name, '?') AS api"]
-  values: {requests: count(*), errors: count(error_name)}
-  having: requests >= :least
+  values: {made: count(*), errors: count(error_name)}
+  having: made >= :least
   pause: pause_seconds
-  order_by: requests DESC
+  order_by: made DESC
 """
 BUILT_IN = library.load()
 DEFAULTS: dict[str, Value] = {"whole": 3, "part": 0.5, "on": True, "word": "a", "any": None}
@@ -288,9 +288,9 @@ def test_a_users_finding_has_a_frame_as_well(tmp_path: Path) -> None:
     with Database([rows.write(tmp_path / "tables")]) as database:
         found = database.run(analysis).to_pylist()
     assert list(found[0]) == [
-        "client_id", "client_address", "software", "requests", "first_at", "last_at", "connection_id", "exchange",
+        "client_id", "client_address", "software", "made", "first_at", "last_at", "connection_id", "exchange",
     ]  # fmt: skip
-    assert [(row["requests"], row["first_at"], row["exchange"]) for row in found] == [
+    assert [(row["made"], row["first_at"], row["exchange"]) for row in found] == [
         (3, moment(10), 3),
         (2, moment(0), 1),
     ]
@@ -299,7 +299,7 @@ def test_a_users_finding_has_a_frame_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("requests: count(*)", "all: count(*)", "the column requests is in none of group_by, values and derived"),
+        ("made: count(*)", "all: count(*)", "the column made is in none of group_by, values and derived"),
         (
             "pause: pause_seconds",
             "pause: seconds",

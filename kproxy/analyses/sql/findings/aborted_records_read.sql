@@ -24,7 +24,6 @@ frame:
   group_by: [client_id, client_address, cluster, topic]
   values:
     records: CAST(sum(count) AS BIGINT)
-    batches: count(*)
     transactional_id: coalesce(max(aborted_id), 'a producer')
   having: records >= $min_records
   order_by: records DESC

@@ -26,8 +26,6 @@ frame:
   group_by: [client_id]
   values:
     client_address: min(client_address)
-    requests: count(*)
-    addresses: count(DISTINCT client_address)
   derived:
     shown_client_id: CASE WHEN coalesce(client_id, '') = '' THEN 'empty' ELSE client_id END
   having: requests >= $min_requests

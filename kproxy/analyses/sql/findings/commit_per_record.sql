@@ -26,7 +26,6 @@ only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_commits_per_
 frame:
   group_by: [group_id, client_id, client_address, cluster, topic]
   values:
-    commits: CAST(sum(commits) AS BIGINT)
     commits_in_busiest_minute: max(commits)
   derived:
     records_per_commit: round(records / commits, 1)

@@ -23,7 +23,6 @@ only_if: FROM exchanges WHERE api_key = 8 HAVING count(*) >= $min_commits_per_mi
 frame:
   group_by: [group_id, client_id, client_address, cluster, connection_id]
   values:
-    commits: CAST(sum(commits) AS BIGINT)
     commits_in_busiest_minute: max(commits_in_minute)
     repeated_percent: coalesce(max(repeated_percent), 0)
   is_summed: true

@@ -25,7 +25,6 @@ only_if: FROM connections HAVING count(*) >= $min_connections_per_minute
 frame:
   group_by: [client_id, client_address, broker]
   values:
-    connections: CAST(sum(connections) AS BIGINT)
     connections_in_busiest_minute: max(connections_in_minute)
     requests: CAST(sum(requests) AS BIGINT)
   derived:

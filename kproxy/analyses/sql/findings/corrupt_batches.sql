@@ -31,7 +31,6 @@ only_if: FROM record_batches WHERE crc_valid = false OR error_code = 2
 frame:
   group_by: [client_id, client_address, cluster, broker, direction, topic, partition]
   values:
-    batches: count(*)
     refused: count(CASE WHEN error_code = 2 THEN 1 END)
     base_offset: min(base_offset)
     reason: >-

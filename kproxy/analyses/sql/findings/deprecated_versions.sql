@@ -27,7 +27,7 @@ verdict: "{count client_id:client/clients} that Kafka {release} will refuse. {mo
 order: 45
 frame:
   group_by: [client_id, client_address, api_key, api_name, min_version]
-  values: {requests: count(*), lowest_version: min(api_version), highest_version: max(api_version)}
+  values: {lowest_version: min(api_version), highest_version: max(api_version)}
   derived:
     release: CAST($release AS VARCHAR)
     taken: CASE WHEN min_version IS NULL THEN 'none' ELSE 'v' || CAST(min_version AS VARCHAR) || '+' END

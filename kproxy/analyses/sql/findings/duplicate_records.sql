@@ -26,7 +26,6 @@ only_if: FROM record_batches WHERE direction = 'produce' AND coalesce(producer_i
 frame:
   group_by: [client_id, client_address, cluster, topic]
   values:
-    batches: count(*)
     records: CAST(sum(count) AS BIGINT)
     twice: CAST(sum(CASE WHEN is_twice THEN count ELSE 0 END) AS BIGINT)
   derived:

@@ -25,7 +25,6 @@ only_if: FROM record_batches WHERE direction = 'produce' AND epoch_ms(max_timest
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:
-    batches: count(*)
     records: CAST(sum(count) AS BIGINT)
     most_seconds_ahead: max(epoch_ms(max_timestamp) - at_us // 1000) // 1000
   having: batches >= $min_batches

@@ -27,7 +27,6 @@ only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:
-    batches: count(*)
     records: CAST(sum(count) AS BIGINT)
     most_seconds_late: max(before_ms - stamp_ms) // 1000
   having: batches >= $min_batches

@@ -27,8 +27,6 @@ only_if: FROM record_batches WHERE error_code IN (10, 18)
 frame:
   group_by: [client_id, client_address, cluster, topic]
   values:
-    largest_bytes: max(size)
-    lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)
   derived:
     severity: CASE harm WHEN 2 THEN 'critical' WHEN 1 THEN 'notice' ELSE 'info' END

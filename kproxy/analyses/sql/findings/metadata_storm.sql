@@ -28,7 +28,6 @@ only_if: FROM exchanges WHERE api_key = 3 HAVING count(*) >= $min_requests_per_m
 frame:
   group_by: [client_id, client_address]
   values:
-    requests: count(*)
     requests_in_busiest_minute: max(requests_in_minute)
     without_topics: count(CASE WHEN coalesce(len(topics), 0) = 0 THEN 1 END)
     response_bytes: CAST(sum(response_size) AS BIGINT)

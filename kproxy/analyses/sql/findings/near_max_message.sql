@@ -26,8 +26,6 @@ only_if: FROM record_batches WHERE direction = 'produce' AND size * 100 >= $max_
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:
-    batches: count(*)
-    largest_bytes: max(size)
     example: max(struct_pack(size := size, connection_id := connection_id, exchange := exchange))
   derived:
     percent_of_max: 100 * largest_bytes // nullif(CAST($max_message_bytes AS BIGINT), 0)

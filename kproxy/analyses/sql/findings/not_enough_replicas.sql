@@ -27,7 +27,6 @@ frame:
   group_by: [client_id, client_address, cluster, broker, topic, partition]
   pause: pause_seconds
   values:
-    lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)
   derived:
     severity: >-

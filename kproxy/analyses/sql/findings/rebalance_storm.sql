@@ -45,7 +45,6 @@ frame:
     client_address: coalesce(min_by(cause_address, at_us) FILTER (how NOT IN ('joined', 'follow-up')), min_by(cause_address, at_us), min(client_address))
     generations: count(DISTINCT formed_generation)
     members: count(DISTINCT nullif(member_id, ''))
-    addresses: count(DISTINCT client_address)
   derived:
     severity: CASE WHEN generations >= 3 * $min_rebalances THEN 'critical' ELSE 'warning' END
   order_by: generations DESC

@@ -57,7 +57,6 @@ frame:
     change: max(change)
     api: coalesce(max(ended_api), 'none')
     most_in_ten_seconds: max(most_in_ten_seconds)
-    connections: CAST(sum(connections) AS BIGINT)
     connections_in_busiest_five_minutes: max(connections)
     errors: CAST(sum(errors) AS BIGINT)
     error_name: coalesce(max(error_name), 'none')

@@ -35,7 +35,6 @@ frame:
   pause: pause_seconds
   values:
     message: max(message)
-    lost: CAST(sum(lost) AS BIGINT)
     change: max(change)
     is_answered: max(last_worked_us) > max(at_us)
     enough: CASE WHEN max(api_key) = 3 THEN $min_metadata_errors ELSE $min_errors END

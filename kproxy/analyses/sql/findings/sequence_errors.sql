@@ -31,7 +31,6 @@ frame:
   group_by: [client_id, client_address, cluster, topic, partition, producer_id]
   values:
     base_sequence: min(base_sequence)
-    lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)
   derived:
     severity: CASE harm WHEN 2 THEN 'critical' WHEN 1 THEN 'notice' ELSE 'info' END

@@ -42,7 +42,6 @@ frame:
     deliveries: CAST(max(deliveries) AS BIGINT)
     at_limit: count(DISTINCT CASE WHEN deliveries >= $delivery_limit THEN struct_pack(partition := partition, record_offset := record_offset) END)
     first: min(struct_pack(at_us := at_us, partition := partition, record_offset := record_offset))
-    seconds: (max(at_us) - min(at_us)) // 1000000
   derived:
     severity: CASE WHEN at_limit > 0 AND cause <> 'rejected' THEN 'warning' ELSE 'notice' END
     partition: first.partition

@@ -28,7 +28,6 @@ frame:
   group_by: [client_id, client_address, cluster, broker, topic]
   values:
     records: CAST(sum(count) AS BIGINT)
-    largest_bytes: max(size)
     between_seconds: (max(closed_us) - min(closed_us)) // 1000000 // count(DISTINCT connection_id)
   having: connections >= $min_connections AND between_seconds <= $most_seconds
   order_by: records DESC

@@ -34,7 +34,6 @@ only_if: FROM exchanges HAVING count(*) >= $min_requests
 frame:
   group_by: [broker, api_name]
   values:
-    requests: count(*)
     slow: count(CASE WHEN took_us >= $slow_ms * 1000 THEN 1 END)
     longest_ms: max(took_us) // 1000
     seconds: count(DISTINCT at_us // 1000000)

@@ -34,7 +34,6 @@ frame:
     client_address: min(client_address)
     conflicts: count(is_conflict)
     joins: count(nth)
-    addresses: count(DISTINCT client_address)
     joins_within_period: count(is_frequent)
     example: coalesce(min(CASE WHEN is_conflict = 1 THEN example_of(at_us, connection_id, exchange) END), min(example_of(at_us, connection_id, exchange)))
   having: conflicts >= $min_conflicts OR joins_within_period > 0

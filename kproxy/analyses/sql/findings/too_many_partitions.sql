@@ -22,7 +22,7 @@ order: 48
 only_if: FROM exchanges WHERE api_key = 1 AND partitions >= $min_partitions
 frame:
   group_by: [client_id, client_address, broker]
-  values: {requests: count(*), partitions: max(partitions), largest_request_bytes: max(request_size)}
+  values: {partitions: max(partitions), largest_request_bytes: max(request_size)}
   order_by: partitions DESC
 */
 SELECT *

@@ -30,7 +30,6 @@ only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_req
 frame:
   group_by: [client_id, client_address, broker]
   values:
-    requests: count(*)
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
     apis: sorted_set(api_name)
     reason: max(unanswered)
