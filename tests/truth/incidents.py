@@ -231,6 +231,22 @@ def no_login(lab: Lab, **settings: str) -> None:
     lab.expect("reconnect_loop", client_id="open", cause="no login at a listener of SASL")
 
 
+@workload("Clients log in at a listener that takes no login.")
+def login_not_wanted(lab: Lab) -> None:
+    lab.topic("orders")
+    lab.produce("shop", "orders")
+    began = lab.note("clients that want to log in")
+    for library in ("librdkafka", "java", "kafka-python", "aiokafka"):
+        lab.produce(f"logs-in-{library}", "orders", library=library, speaks="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256")
+    lab.wait(8)
+    for library in ("librdkafka", "java", "aiokafka"):
+        where = lab.network.address(f"logs-in-{library}")
+        cause = "login at a listener without SASL"
+        lab.expect("reconnect_loop", at=began + 4, within=6, client_address=where, cause=cause)
+    lab.allow("reconnect_loop", client_address=lab.network.address("logs-in-kafka-python"), cause="~without SASL")
+    lab.allow("authentication_failed", error_name="ILLEGAL_SASL_STATE", change="~security.protocol")
+
+
 @workload("A transactional producer is killed within a transaction; readers of committed records wait.")
 def transaction_left_open(lab: Lab) -> None:
     lab.topic("paid")
@@ -379,10 +395,10 @@ def same_instance(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 2)
     lab.produce("shop", "orders")
     for number in (1, 2):
-        lab.consume(f"billing-{number}", "orders", group="billing", group_instance_id="host-1", **settings)
+        last = lab.consume(f"billing-{number}", "orders", group="billing", group_instance_id="host-1", **settings)
         lab.wait(6)
     lab.wait(4)
-    lab.expect("static_member_flapping", group_id="billing")
+    lab.expect("static_member_flapping", at=last.started + 3, within=4, group_id="billing")
 
 
 @workload("Producers that do not wait for replicas, next to one that does.")
@@ -506,11 +522,7 @@ def new_subscription(lab: Lab) -> None:
 
 @workload(
     "Records were deleted before a stopped consumer came back.",
-    variants={
-        "java": {"library": "java"},
-        "aiokafka": {"library": "aiokafka"},
-        "kafka-python": {"library": "kafka-python"},
-    },
+    variants={name: {"library": name} for name in ("java", "aiokafka", "kafka-python", "sarama")},
 )
 def records_gone(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 1)

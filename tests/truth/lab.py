@@ -14,6 +14,7 @@ Each client runs on a host of its own, named like its client id, unless ``host``
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -347,36 +348,11 @@ class Lab:
         self.truths.append(Truth(analysis, row, must=False, never=True))
 
 
-_OPTIONS = {
-    "topic",
-    "rate",
-    "count",
-    "size",
-    "keys",
-    "partition",
-    "batch",
-    "hold",
-    "abort",
-    "flush",
-    "group",
-    "pause",
-    "commit",
-    "do",
-    "poison",
-    "retries",
-    "shift",
-    "renew",
-    "daily",
-    "to",
-    "corrupt",
-    "assign",
-    "rest",
-    "hot",
-    "schema_id",
-    "bad",
-    "noise",
-    "answer",
-}
+_OPTIONS = re.findall(
+    r"\w+",
+    "topic rate count size keys partition batch hold abort flush group pause commit do poison retries shift renew daily to "
+    "corrupt assign rest hot schema_id bad noise answer",
+)
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 
 

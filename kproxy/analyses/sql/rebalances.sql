@@ -8,7 +8,7 @@ columns:
   began_at: first sign of it (UTC)
   group_id: ""
   generation_to: generation, or epoch, that was formed; empty where no member was left
-  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, or several were, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); went silent: the last members sent nothing for longer than their session timeout, and did not leave"
+  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, or several were, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); joined again: its leader did so without a reason, and the partitions stayed the same, as after an error of its own; went silent: the last members sent nothing for longer than their session timeout, and did not leave"
   client_id: the member that caused it
   client_address: ""
   duration_ms: milliseconds from began_at to ended_at
@@ -36,7 +36,7 @@ action: >-
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
 sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
 verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; longest pause {max pause_ms:ms}]"
-otherwise: No group rebalanced.
+otherwise: No rebalance was seen.
 order: 20
 only_if: FROM group_events
 */
@@ -172,12 +172,26 @@ WITH generations AS (
   FROM untold_alone u
   LEFT JOIN untold_alone n ON n.group_key = u.group_key AND n.place = u.place + 1 AND u.group_type = 'share'
   LEFT JOIN untold_alone b ON b.group_key = u.group_key AND b.place = u.place - 1 AND u.group_type = 'share'
+), kept AS (
+  -- generations with the partitions of the one before: no metadata had changed
+  SELECT g.group_key, g.generation
+  FROM generations g
+  JOIN group_owners b ON b.group_key = g.group_key AND b.place = g.place - 1
+  LEFT JOIN group_owners o ON o.group_key = g.group_key AND o.place = g.place AND o.partition = b.partition
+  WHERE NOT EXISTS (SELECT 1 FROM added a WHERE a.group_key = g.group_key AND a.generation = g.generation)
+    AND NOT EXISTS ( -- nor was a topic deleted and made again
+      SELECT 1 FROM errors r WHERE r.error_code IN (3, 100, 103) AND epoch_us(r.seen_at) BETWEEN g.previous_micros AND g.formed_micros)
+  GROUP BY g.group_key, g.generation
+  HAVING count(DISTINCT b.partition) = count(DISTINCT o.partition)
 ), causes AS (
-  SELECT g.group_key, g.generation, r.member_id, r.client_id, r.connection_id, coalesce(r.how, u.how) AS trigger,
+  SELECT g.group_key, g.generation, r.member_id, r.client_id, r.connection_id,
+    CASE WHEN r.how = 'metadata change' AND r.evidence = 'it joined again by itself' AND s.group_key IS NOT NULL THEN 'joined again'
+      ELSE coalesce(r.how, u.how) END AS trigger,
     coalesce(r.evidence, u.evidence) AS evidence
   FROM generations g
   LEFT JOIN untold u ON u.group_key = g.group_key AND u.generation = g.generation
   LEFT JOIN group_changes r ON r.group_key = g.group_key AND r.generation = g.generation AND r.place = 1
+  LEFT JOIN kept s ON s.group_key = g.group_key AND s.generation = g.generation
 ), timeline AS (
   SELECT g.group_key, g.group_type, g.began_micros, g.last_micros, g.previous_generation AS generation_from,
     CASE WHEN NOT g.emptied THEN g.generation END AS generation_to, c.trigger, c.client_id, c.member_id, c.connection_id, c.evidence,

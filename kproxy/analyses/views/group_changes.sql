@@ -262,9 +262,11 @@ WITH generations AS (
   LEFT JOIN attempts a ON a.group_key = m.group_key AND a.member_id = m.member_id AND s.spell <= 1
     AND a.micros > g.previous_micros
   -- one whose JoinGroup was not seen was there before, or nobody knows
-  WHERE g.group_type <> 'classic' OR g.previous_generation IS NULL OR EXISTS (
+  WHERE NOT EXISTS ( -- a static member that comes later keeps the generation
+    SELECT 1 FROM group_late_joins t WHERE t.group_key = m.group_key AND t.member_id = m.member_id AND t.generation = m.generation)
+    AND (g.group_type <> 'classic' OR g.previous_generation IS NULL OR EXISTS (
     SELECT 1 FROM keyed_group_events j WHERE j.event = 'join' AND j.group_key = m.group_key AND j.member_id = m.member_id
-      AND epoch_us(coalesce(j.request_at, j.seen_at)) <= g.formed_micros)
+      AND epoch_us(coalesce(j.request_at, j.seen_at)) <= g.formed_micros))
   UNION ALL
   SELECT group_key, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
     coalesce('it joined again: ' || reason, 'it joined again by itself') AS evidence
@@ -283,5 +285,10 @@ WITH generations AS (
     AND g.began_micros >= m.began_micros AND g.formed_micros <= m.micros + 60000000
   WHERE g.previous_generation IS NOT NULL
 )
-SELECT *, row_number() OVER (PARTITION BY group_key, generation ORDER BY micros, rank, member_id) AS place
-FROM candidates
+SELECT * EXCLUDE (is_back), row_number() OVER (PARTITION BY group_key, generation ORDER BY is_back, micros, rank, member_id) AS place
+FROM (
+  -- a member that was thrown out in this rebalance and comes back on its connection is no cause of it
+  SELECT *, how = 'joined' AND connection_id IS NOT NULL AND count(CASE WHEN how = 'session timeout' THEN 1 END)
+    OVER (PARTITION BY group_key, generation, connection_id) > 0 AS is_back
+  FROM candidates
+) AS ordered

@@ -8,7 +8,7 @@ stored: true
 */
 WITH departures AS (
   -- a member that died is gone from its last request on
-  SELECT c.group_key, c.generation, c.member_id, c.client_id,
+  SELECT c.group_key, c.generation, c.member_id, c.client_id, max(c.connection_id) AS connection_id,
     least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- its last request in its last stay
     max(c.micros) AS known_micros, bool_and(c.how = 'left') AS is_clean
   FROM group_changes c
@@ -17,7 +17,7 @@ WITH departures AS (
   WHERE c.how IN ('left', 'session timeout', 'went silent')
   GROUP BY c.group_key, c.generation, c.member_id, c.client_id
 ), arrivals AS (
-  SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
+  SELECT group_key, generation, member_id, client_id, connection_id, micros FROM group_changes WHERE how = 'joined'
 ), restarts AS (
   -- members that left and came back: with the same client id, or as the same instance
   SELECT d.group_key, d.client_id, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
@@ -25,6 +25,7 @@ WITH departures AS (
   FROM departures d
   JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
     AND a.micros - d.micros <= 120000000
+    AND a.connection_id IS DISTINCT FROM d.connection_id -- the same connection: a process that was thrown out, not restarted
   UNION ALL
   SELECT group_key, NULL AS client_id, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, FALSE AS is_clean, 1 AS nearest
   FROM group_late_joins WHERE place = 1

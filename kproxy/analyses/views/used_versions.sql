@@ -13,6 +13,8 @@ WITH asked AS (
   FROM exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.request_at IS NOT NULL AND e.api_version IS NOT NULL
+    -- clear text to a TLS listener: no broker read it
+    AND e.connection_id NOT IN (SELECT connection_id FROM connections WHERE not_kafka = 'tls')
   GROUP BY c.client, c.client_id, c.client_address, c.broker_address, c.broker_port, e.api_key, e.api_version
 ),
 -- Libraries that negotiate do so on their first connection at least: that nobody did is known if no connection began before the capture.

@@ -19,7 +19,7 @@ columns:
 action: Look at the leaders of __consumer_offsets and __transaction_state (kafka-topics.sh --describe --unavailable-partitions) and at restarts of brokers.
 reference: https://kafka.apache.org/documentation/#design_offsetmanagement
 parameters:
-  min_errors: {default: 10, meaning: "Fewer such answers to a client for a group or transactional id are not listed."}
+  min_errors: {default: 5, meaning: "Fewer such answers to a client for a group or transactional id are not listed."}
   min_seconds: {default: 10, meaning: "Groups that recovered within this time are not listed."}
 sampled: Answers without an error in between may be among the exchanges that are missing.
 verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. {most errors}: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."

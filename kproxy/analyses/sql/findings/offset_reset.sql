@@ -30,7 +30,10 @@ parameters:
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
 verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}. Check retention.ms against its lag, or offsets.retention.minutes."
 order: 13
-only_if: FROM offsets WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND partition_offset = -1)
+only_if: >-
+  FROM offsets AS o
+  WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND (partition_offset = -1 OR EXISTS (
+    SELECT 1 FROM offsets AS f WHERE f.topic = o.topic AND f.partition = o.partition AND f.log_start_offset > o.partition_offset)))
 frame:
   derived:
     severity: CASE WHEN to_offset > partition_offset THEN 'critical' ELSE 'warning' END
@@ -100,7 +103,24 @@ WITH asked AS (
         AND a.topic = u.topic AND a.partition = u.partition AND a.at_us BETWEEN u.at_us AND u.at_us + 60000000
     GROUP BY u.client_id, u.client_address, u.software, u.cluster, u.topic, u.partition, u.partition_offset, u.seen_at, u.at_us, u.read_us,
         u.connection_id, u.exchange
+), passed AS ( -- clients of Go look at the bounds themselves, and never ask for a committed offset that is gone
+    SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.partition_offset, a.partition_offset AS to_offset,
+        'records deleted' AS cause, c.seen_at, c.at_us, a.seen_at AS next_at, c.at_us AS read_us, c.connection_id, c.exchange
+    FROM client_offsets AS c
+    ASOF JOIN asked AS a ON a.client_id = c.client_id AND a.client_address = c.client_address AND a.cluster = c.cluster
+        AND a.topic = c.topic AND a.partition = c.partition AND a.at_us >= c.at_us
+    WHERE c.kind = 'committed' AND c.partition_offset >= 0 AND c.error_code = 0
+        AND a.error_code = 0 AND a.partition_offset >= a.log_start_offset AND a.log_start_offset > c.partition_offset
+        AND NOT EXISTS ( -- one that reads on may have read what it has not committed
+            SELECT 1 FROM asked AS r
+            WHERE r.client_id = c.client_id AND r.client_address = c.client_address AND r.cluster = c.cluster AND r.topic = c.topic
+                AND r.partition = c.partition AND r.at_us BETWEEN c.at_us - 2000000 AND c.at_us)
+    QUALIFY row_number() OVER (
+        PARTITION BY c.client_id, c.client_address, c.cluster, c.topic, c.partition, c.partition_offset ORDER BY c.at_us, c.connection_id, c.exchange
+    ) = 1
 ), jumps AS (
+    SELECT * FROM passed
+    UNION ALL
     SELECT * FROM deleted
     UNION ALL
     SELECT * FROM expired

@@ -106,6 +106,7 @@ WITH worked AS (
             WHEN c.not_kafka IS NOT NULL THEN NULL
             WHEN l.has_sasl AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused AND NOT w.has_metadata
                 THEN 'no login at a listener of SASL'
+            WHEN w.error_name = 'ILLEGAL_SASL_STATE' AND l.has_sasl IS NOT TRUE THEN 'login at a listener without SASL'
             -- brokers since 4.0 offer Produce from v0 on, for the sake of librdkafka, and refuse those before v3
             WHEN c.closed_by = 'broker' AND (w.ended_at.api_version NOT BETWEEN v.lowest AND v.highest
                 OR (w.ended_at.api_key = 0 AND w.ended_at.api_version < 3 AND v.highest >= 12))
@@ -146,6 +147,7 @@ WITH worked AS (
             WHEN 'clear text to a TLS listener' THEN 'security.protocol to SSL or SASL_SSL, or the port'
             WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
+            WHEN 'login at a listener without SASL' THEN 'security.protocol to PLAINTEXT or SSL, or the port'
             WHEN 'login refused' THEN 'its user, password or sasl.mechanism'
             WHEN 'version that the broker refuses' THEN 'its release, or the release that it takes the broker for'
             WHEN 'request larger than the broker takes' THEN 'the size of its requests, or socket.request.max.bytes'
@@ -164,7 +166,7 @@ WITH worked AS (
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
-    WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections
+    WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections OR cause NOT IN ('unknown', 'login refused', 'ended before any answer')
     GROUP BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 300000000
 ), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more,
@@ -178,4 +180,4 @@ WITH worked AS (
 SELECT p.*, CASE WHEN p.has_metadata THEN w.with_more ELSE w.connections END AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
-WHERE NOT p.has_metadata OR (w.with_more = 0 AND w.lasting * 2 < p.connections)
+WHERE NOT p.has_metadata OR p.cause NOT IN ('unknown', 'login refused', 'ended before any answer') OR (w.with_more = 0 AND w.lasting * 2 < p.connections)

@@ -18,12 +18,12 @@ columns:
   session_timeout_ms: session.timeout.ms, in milliseconds; empty if it was not captured, or the broker sets it
   silence_ms: milliseconds from the member's request before to the refused one
   cluster: ""
-action: Look at pauses of that process and at its network at this time; raise session.timeout.ms (45 s by default) if pauses are normal there.
+action: Look at pauses of that process and at its network at this time, and at its handler where the client has no thread for heartbeats (kafkajs); raise session.timeout.ms (45 s by default) if pauses are normal there.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}[, {silence_ms:ms} after its previous request]. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
+verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}[, {silence_ms:ms} after its previous request]. Look for a pause of that process (garbage collection, CPU, container), a handler that lets no heartbeat through, or a cut network."
 order: 22
 only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:

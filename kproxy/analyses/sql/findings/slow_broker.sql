@@ -55,3 +55,4 @@ SELECT e.*, a.own_micros AS took_us
 FROM client_exchanges AS e
 JOIN answered_exchanges AS a ON a.connection_id = e.connection_id AND a.exchange = e.exchange
 WHERE e.api_key NOT IN (1, 11, 14, 78) AND coalesce(e.throttle_time_ms, 0) = 0
+    AND NOT (e.api_key = 0 AND list_has_any(e.error_codes, [7, 19, 20])) -- it waited for other brokers

@@ -30,12 +30,15 @@ frame:
   values:
     cluster: min(cluster)
     group_id: min(group_id)
-    client_id: min(client_id)
-    client_address: min(client_address)
     conflicts: count(is_conflict)
     joins: count(nth)
     joins_within_period: count(is_frequent)
-    example: coalesce(min(CASE WHEN is_conflict = 1 THEN example_of(at_us, connection_id, exchange) END), min(example_of(at_us, connection_id, exchange)))
+    first_at: coalesce(min(CASE WHEN is_conflict = 1 THEN seen_at END), min(seen_at))
+    example: min(struct_pack(is_join := is_conflict IS NULL, at_us := at_us, client_id := client_id, client_address := client_address, software := software, connection_id := connection_id, exchange := exchange))
+  derived:
+    client_id: example.client_id
+    client_address: example.client_address
+    software: example.software
   having: conflicts >= $min_conflicts OR joins_within_period > 0
   order_by: conflicts DESC, joins DESC
 */

@@ -23,7 +23,7 @@ parameters:
   min_batches_per_minute: {default: 1000, meaning: "Fewer batches of a client to a topic, in its busiest minute, are not listed: there was nothing to wait for."}
   max_records_per_batch: {default: 2, most: 2147483647, meaning: "Records per batch, on average, up to which batches are tiny."}
   max_batch_bytes: {default: 4096, most: 2147483647, meaning: "Bytes per batch, on average, up to which batches are tiny."}
-verdict: "{count client_id:producer sends/producers send} nearly every record in a batch of its own. {most batches}: {client_id} to {topic}, {batches:,} batches of {records_per_batch:.1f} records. Raise linger.ms and do not flush after each record."
+verdict: "{count client_id:producer sends/producers send} nearly every record in a batch of its own. {most batches}: {client_id} to {topic}, {batches:,} batches of {records_per_batch:.1f} records. Raise linger.ms, or send several records at once, and do not flush after each."
 order: 50
 only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches_per_minute
 frame:
