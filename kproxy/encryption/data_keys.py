@@ -273,6 +273,11 @@ class DataKeys:
             pass  # it will not give the key: the policy of the rule decides what becomes of the record
         return False
 
+    def take_over(self, other: "DataKeys") -> None:
+        """Use the data keys of another object of this process as well, which asks the same service: they count on together."""
+        with other._lock:
+            self._held.update(other._held)
+
     def close(self) -> None:
         """Forget all data keys, and close the service."""
         with self._lock:

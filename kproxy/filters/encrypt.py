@@ -20,6 +20,7 @@ from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta
+from msgspec.json import encode
 
 from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
 from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
@@ -283,6 +284,15 @@ class EncryptOptions(Options, frozen=True):
                 problems.append(
                     (f"rules[{number}].key", "only {topic} and {cluster} are replaced in the name of a key")
                 )
+            problems += [
+                (
+                    f"rules[{number}].topics",
+                    f"rules[{before}] has {quoted(topic)} already, so this rule never applies to it",
+                )
+                for topic in rule.topics
+                for before, other in enumerate(self.rules[:number])
+                if any(fnmatchcase(topic, one) for one in other.topics)
+            ][:1]
         if problems:
             raise OptionMistakes(problems)
 
@@ -506,6 +516,11 @@ class Encrypt(Filter):
             for problem in self.problems_with_schemas(schemas):
                 raise UsageError(problem)
         self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
+        kept = self.runtime.kept.setdefault(self.name, {})  # a reload while the key service is away stops nobody
+        place = encode(options.keys)
+        if place in kept:
+            self._keys.take_over(kept[place])
+        kept[place] = self._keys
 
     def on_stop(self) -> None:
         """Forget the data keys."""

@@ -25,13 +25,15 @@ ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 LONGEST_SHARED = 249  # characters of a name that workers share: Kafka has none that is longer
 LONGEST = 1_024  # characters of a name
 STATE = "identify"
+TWO_NAMES = ""
 
 
 class TopicNames:
     """Topic names by id. Beyond MOST_TOPICS, those not used or learned for the longest time are forgotten.
 
     A client that uses a forgotten topic gets UNKNOWN_TOPIC_ID from filters that need its name. It then asks for Metadata,
-    from which the name is learned again.
+    from which the name is learned again. An id that was given two names has none any more: Kafka renames no topic, so a broker
+    that does would have records of the one treated as those of the other.
 
     Args:
         shared: what all workers know, as texts "id name"; None: this object knows only what it learns itself.
@@ -44,7 +46,7 @@ class TopicNames:
 
     def get(self, topic_id: str, otherwise: str | None = None) -> str | None:
         """Return the name of a topic if any worker has seen it in a Metadata response."""
-        if topic_id not in self._names and self._shared is not None:
+        if self._shared is not None:
             self._read, added = self._shared.added_since(self._read)
             for value in added:
                 known, _, name = value.partition(" ")
@@ -53,7 +55,7 @@ class TopicNames:
             return otherwise
         name = self._names.pop(topic_id)
         self._names[topic_id] = name  # as the one used last
-        return name
+        return name or otherwise
 
     def __setitem__(self, topic_id: str, name: str) -> None:
         is_new = self._names.get(topic_id) != name
@@ -62,8 +64,8 @@ class TopicNames:
             self._shared.add(f"{topic_id} {name}")
 
     def _put(self, topic_id: str, name: str) -> None:
-        self._names.pop(topic_id, None)
-        self._names[topic_id] = name
+        before = self._names.pop(topic_id, name)
+        self._names[topic_id] = name if before == name else TWO_NAMES
         if len(self._names) > MOST_TOPICS:
             del self._names[next(iter(self._names))]
 

@@ -416,6 +416,22 @@ def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.Mo
     assert bench.fetch(written).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_reload_while_the_key_service_is_away_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    written, before = bench.written(), bench.chain
+    bench.service.error = KeyServiceAway("it is away")
+    bench.chain = Chain(
+        [load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{**RULES[0], "compress": "zstd"}]})],
+        runtime=bench.runtime,
+    )
+    again = bench.written()
+    before.stop()
+    assert values_in(bench.fetch(written).records) == values_in(bench.fetch(again).records) == VALUES
+    one, other = (parts_of(values_in(records)[2] or b"") for records in (written, again))
+    assert one["wrapped"] == other["wrapped"] and one["nonce"][4:] < other["nonce"][4:], "no nonce is used twice"
+    assert bench.service.calls == [("new", "kek-orders")]
+
+
 def test_an_outage_is_logged_though_known_data_keys_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, data_key_age=60)
     (keys,) = (one._keys for one in bench.chain.filters if isinstance(one, Encrypt))
@@ -496,6 +512,9 @@ def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} and \{cluster\} are"):
         load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
+    shadowed = [{"topics": ["*-a", "orders*"], "key": "kek"}, {"topics": ["b", "orders-secret"], "key": "kek-secret"}]
+    with pytest.raises(UsageError, match=r'rules\[1\].topics: rules\[0\] has "orders-secret" already'):
+        load_filter("encrypt", {"keys": {"use": "given"}, "rules": shadowed})
     with pytest.raises(UsageError, match="there is no key service"):
         load_filter("encrypt", {"keys": {"use": "gives"}, "rules": RULES})
     for wrapped in ("a b", "ä", "="):

@@ -162,6 +162,9 @@ def test_topic_names_that_another_worker_has_seen() -> None:
     assert here.get("id2") == "x" * 249
     TopicNames(shared)["id3"] = "x" * 250
     assert here.get("id3", "unknown") == "unknown"
+    TopicNames(shared)["id1"] = "b"  # of a broker that wants the records of "a" treated as those of "b"
+    here["id1"] = "a"
+    assert here.get("id1") is None
 
 
 def test_topics_are_learned_also_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
