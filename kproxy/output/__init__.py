@@ -12,7 +12,8 @@ several. from_jsonl.py turns lines back into events.
     packets.pyx      the blocks of a pcapng file, and packets of TCP connections that carry given bytes
     rewriting/       frames with other contents of the same size: credentials withheld, --anonymize
     tables/          columns for analysis: contracts, rows of events, Parquet files
-    metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py
+    metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py;
+                     what workers count by API: api_counts.py
     client_metrics.py metrics that clients measured and sent (KIP-714)
     spans.py         trace spans of OpenTelemetry, and the trace contexts that producers put in records
 

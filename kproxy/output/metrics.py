@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
+from kproxy.output.api_counts import ApiHistograms, ApiTotals
 from kproxy.output.histograms import PROTOBUF, Buckets, Histogram, Shape, encode_protobuf, prefers_protobuf
 from kproxy.output.metric_descriptions import DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
@@ -25,48 +26,6 @@ Sample = tuple[tuple[str, ...], float]  # values of the labels, number
 Row = tuple[tuple[str, ...], Sequence[int], float]  # values of the labels, counts by bucket, sum
 
 
-class Counted(Protocol):
-    """What a worker has counted for one version of an API. None: the API or version is not known."""
-
-    @property
-    def api_key(self) -> int | None: ...
-    @property
-    def api_version(self) -> int | None: ...
-    @property
-    def requests(self) -> int: ...
-    @property
-    def request_bytes(self) -> int: ...
-    @property
-    def responses(self) -> int: ...
-    @property
-    def response_bytes(self) -> int: ...
-    @property
-    def latency_ns(self) -> int:
-        """Sum of the latencies of all responses."""
-
-    @property
-    def histogram(self) -> Sequence[int]:
-        """Number of responses by latency, in the buckets DURATIONS."""
-
-
-class CountedHistograms(Protocol):
-    """Histograms that a worker has counted for one API. None: the API is not known."""
-
-    @property
-    def api_key(self) -> int | None: ...
-    @property
-    def phase_ns(self) -> Sequence[int]:
-        """Sum of the durations of each phase, in the order of PHASES."""
-
-    @property
-    def phases(self) -> Sequence[Sequence[int]]:
-        """Number of exchanges by duration, in the buckets DURATIONS, for each phase."""
-
-    @property
-    def sizes(self) -> Sequence[Sequence[int]]:
-        """Number of requests, and of responses, by size, in the buckets SIZES."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scrape:
     """The numbers of one scrape; lists have one entry for each worker.
@@ -75,11 +34,11 @@ class Scrape:
     report (kproxy.proxy.analyzer.counts); empty before the first one.
     """
 
-    apis: Sequence[Sequence[Counted]]
+    apis: Sequence[Sequence[ApiTotals]]
     totals: Sequence[Mapping[str, int]]
     closes: Sequence[Mapping[str, int]]
     analysis: Mapping[str, Any]
-    histograms: Sequence[Sequence[CountedHistograms]] = ()
+    histograms: Sequence[Sequence[ApiHistograms]] = ()
     analysis_up: bool = False
     open_files_limit: float | None = None  # of each process; infinity: any number
     hung: Mapping[str, int] = field(default_factory=dict)  # processes by kind

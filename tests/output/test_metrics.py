@@ -7,7 +7,7 @@ import subprocess
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from kproxy.output.api_counts import ApiHistograms, ApiTotals
 from kproxy.output.histograms import Buckets, Histogram, Shape, encode_protobuf, prefers_protobuf
 from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS
 from kproxy.output.metrics import DURATIONS, SHAPES, SIZES, Metrics, Scrape
@@ -59,24 +60,6 @@ SERIES = {
 }
 
 
-class Api(NamedTuple):
-    api_key: int | None
-    api_version: int | None
-    requests: int = 0
-    request_bytes: int = 0
-    responses: int = 0
-    response_bytes: int = 0
-    latency_ns: int = 0
-    histogram: tuple[int, ...] = (0,) * LATENCY_BUCKETS
-
-
-class Histograms(NamedTuple):
-    api_key: int | None
-    phase_ns: tuple[int, ...]
-    phases: tuple[tuple[int, ...], ...]
-    sizes: tuple[tuple[int, ...], ...]
-
-
 def counted(buckets: int, **counts: int) -> tuple[int, ...]:
     """Counts of some buckets, b<number>, of so many."""
     return tuple(counts.get(f"b{bucket}", 0) for bucket in range(buckets))
@@ -112,12 +95,12 @@ def everything() -> dict[str, Any]:
         for value in description.values or ("",)
     }
     # one response of 2 ** -10 s, about a millisecond, one of a quarter of a second
-    api = Api(0, 9, 3, 300, 2, 80, 30_000_000, counted(LATENCY_BUCKETS, b40=1, b72=1))
+    api = ApiTotals(0, 9, 3, 300, 2, 80, 30_000_000, counted(LATENCY_BUCKETS, b40=1, b72=1))
     phases = (counted(LATENCY_BUCKETS, b40=2), counted(LATENCY_BUCKETS, b72=2), counted(LATENCY_BUCKETS, b0=2))
     sizes = (counted(32, b6=2, b7=1), counted(32, b5=1, b31=1))
-    histograms = Histograms(0, (2_000_000, 500_000_000, 1_000), phases, sizes)
+    histograms = ApiHistograms(0, (2_000_000, 500_000_000, 1_000), phases, sizes)
     return {
-        "apis": [[api], [api, Api(3, None, 1)]],
+        "apis": [[api], [api, ApiTotals(3, None, 1, 0, 0, 0, 0, counted(LATENCY_BUCKETS))]],
         "histograms": [[histograms], [histograms, histograms._replace(api_key=None)]],
         "filter_times": [("orders", "audit", 1_500_000_000, 3)],
         "filter_faults": [("orders", "deny", "on_tail", "unusable", 2)],

@@ -4,7 +4,7 @@
     tapped.py          TapKind: the kinds of its records
     counters.pyx       Counters: totals, closes by cause, requests and responses by API, open connections by address;
                        SharedLimits: the places of clients, by atomic steps
-    counted.py         Total, CloseCause, ApiTotals: names of what is counted. C reads them at import; there is no other list
+    counted.py         Total, CloseCause, Phase: names of what is counted. C reads them at import; there is no other list
     sealed.py          memfds whose size cannot change
     shared_memory.pxd  mapping, atomic loads and stores
 

@@ -1,12 +1,11 @@
-"""What is counted: Total, CloseCause, Phase, ApiTotals and ApiHistograms.
+"""What is counted: Total, CloseCause, Phase; by API: kproxy/output/api_counts.py.
 
-The numbers of the first three are indexes in the counters' memory; C reads them at import.
+Their numbers are indexes in the counters' memory; C reads them at import.
 
 Add new members at the end. A total also needs its Description in kproxy/output/metric_descriptions.py.
 """
 
 from enum import IntEnum, auto
-from typing import NamedTuple
 
 
 class _FromZero(IntEnum):
@@ -112,25 +111,3 @@ class Phase(_FromZero):
     REQUEST_IN_PROXY = auto()  # from the request's first byte received to its last byte sent to the broker
     BROKER = auto()  # from there to the response's first byte received
     RESPONSE_IN_PROXY = auto()  # from there to the response's last byte sent to the client
-
-
-class ApiTotals(NamedTuple):
-    """Counts of one API at one version; None is ``other``: a key, or a version of this API, that is not known."""
-
-    api_key: int | None
-    api_version: int | None
-    requests: int
-    request_bytes: int  # with their size fields
-    responses: int
-    response_bytes: int
-    latency_ns: int  # sum over the responses
-    histogram: tuple[int, ...]  # responses by latency, DURATION_BUCKETS of them
-
-
-class ApiHistograms(NamedTuple):
-    """Histograms of one API at all its versions; None: keys that are not known."""
-
-    api_key: int | None
-    phase_ns: tuple[int, ...]  # sum of each Phase
-    phases: tuple[tuple[int, ...], ...]  # of each Phase: exchanges by its duration, DURATION_BUCKETS of them
-    sizes: tuple[tuple[int, ...], ...]  # of requests, of responses: how many by bytes on the wire, SIZE_BUCKETS of them

@@ -13,7 +13,8 @@ from kproxy.proxy.tap.shared_memory cimport forget_shared, load_acquire, map_sha
 from hashlib import blake2b
 
 from kproxy.protocol.facts import facts
-from kproxy.proxy.tap.counted import ApiHistograms, ApiTotals, CloseCause, Phase, Total
+from kproxy.output.api_counts import ApiHistograms, ApiTotals
+from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
 if len(Total) > MOST_TOTALS or len(CloseCause) > MOST_CAUSES:
