@@ -24,7 +24,7 @@ from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, oldest_accepted, refused_version
 from kproxy.filters.passage import LARGE, Hook, InThread, Kind, Passage, Unusable, kind_of, topics_in
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from kproxy.filters.single_topic import FIELDS, single_topic
+from kproxy.filters.single_topic import FIELDS, RecentTopics
 from kproxy.protocol import (
     ApiKey,
     facts,
@@ -123,6 +123,7 @@ class Chain:
         self.clock = clock
         self._times: dict[str, list[int]] = {}  # by name of the filter: ns, calls
         self.faults: Counter[str] = Counter()
+        self._topics = RecentTopics()
         self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
         self._filters_of_parts: dict[tuple[Want, int, int], tuple[Filter, ...]] = {}
         if runtime is not None:
@@ -296,7 +297,7 @@ class Chain:
     def wanted_of(self, direction: Direction, api_key: int, api_version: int, beginning: bytes) -> Want:
         """Return what the filters want of a frame of a known API and version that begins with these bytes."""
         holding = self._holding(direction, api_key, api_version)
-        found = single_topic(direction, api_key, api_version, beginning)
+        found = self._topics.find(direction, api_key, api_version, beginning)
         name = None if found is None else found.name or self._name_of(found.topic_id)
         if name is None or any(_wants_topic(filter_, name) for filter_ in holding):
             return Want.HOLD

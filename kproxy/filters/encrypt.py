@@ -449,6 +449,9 @@ class Encrypt(Filter):
         self._keys: DataKeys
         self._schemas: Schemas | None = None
         self._fields: dict[str, RecordFields] = {}
+        self._read_from: dict[
+            str, tuple[set[str], list[str]]
+        ] = {}  # topics and names of keys that values of a topic may have
         self.checks_schemas = any(rule.fields for rule in options.rules)
 
     def warnings(self, before: Sequence[Filter]) -> Iterator[str]:
@@ -727,10 +730,15 @@ class Encrypt(Filter):
 
     def reader(self, topic: str, rule: EncryptRule) -> ValueReader:
         """Return what decrypts the values of a topic."""
-        topics = {topic, *rule.written_to}
-        key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
-        if rule.record_keys is not None:
-            key_names.append(escape(rule.record_keys.key))
+        if topic not in self._read_from:
+            if len(self._read_from) > 10_000:
+                self._read_from.clear()
+            topics = {topic, *rule.written_to}
+            key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
+            if rule.record_keys is not None:
+                key_names.append(escape(rule.record_keys.key))
+            self._read_from[topic] = topics, key_names
+        topics, key_names = self._read_from[topic]
         return ValueReader(
             self._keys,
             topics,

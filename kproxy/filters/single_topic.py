@@ -4,6 +4,7 @@ These frames are large, and most have one topic. So a filter for some topics can
 (``Filter.wants_topic``). The topics of a frame that is held are found by kproxy.protocol.found.
 """
 
+from base64 import urlsafe_b64decode
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ from kproxy.protocol import (
 )
 from kproxy.protocol.constants import SIZE_FIELD
 
+AFTER_CORRELATION_ID = {Direction.REQUEST: 12, Direction.RESPONSE: 8}  # bytes from the beginning of a frame
+MOST_RECENT = 8
 BEGINNING = 1_024  # bytes of a frame that are read: a client id and a name of usual length
 # The names of fields as Kafka's JSON has them: the array of topics, a topic's name
 FIELDS = {
@@ -33,6 +36,31 @@ class SingleTopic(NamedTuple):
 
     name: str | None
     topic_id: str
+
+
+class RecentTopics:
+    """Finds the only topic of a frame by ``single_topic``, or by the frames before: those of a connection begin alike."""
+
+    def __init__(self) -> None:
+        self._recent: dict[tuple[Direction, int, int], list[tuple[bytes, SingleTopic]]] = {}
+
+    def find(self, direction: Direction, api_key: int, api_version: int, frame: bytes) -> SingleTopic | None:
+        """Return what ``single_topic`` returns."""
+        recent = self._recent.setdefault((direction, api_key, api_version), [])
+        start = AFTER_CORRELATION_ID[direction]
+        for bytes_up_to_topic, topic in recent:
+            if frame.startswith(bytes_up_to_topic, start):
+                return topic
+        found = single_topic(direction, api_key, api_version, frame)
+        if found is not None:
+            raw = found.name.encode(errors="replace") if found.name else urlsafe_b64decode(f"{found.topic_id}==")
+            end = frame.rfind(raw, start, BEGINNING) + len(raw)
+            if (
+                single_topic(direction, api_key, api_version, frame[:end]) == found
+            ):  # all that says so is before the end
+                recent.insert(0, (frame[start:end], found))
+                del recent[MOST_RECENT:]
+        return found
 
 
 def single_topic(direction: Direction, api_key: int, api_version: int, frame: bytes) -> SingleTopic | None:

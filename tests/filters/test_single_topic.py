@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kproxy.filters.contract import Direction
-from kproxy.filters.single_topic import BEGINNING, SingleTopic, single_topic
+from kproxy.filters.single_topic import BEGINNING, RecentTopics, SingleTopic, single_topic
 from kproxy.protocol import message
 from tests.support.filtering import make, part, request_frame, response_frame
 
@@ -42,17 +42,24 @@ def test_each_version_cut_anywhere(direction: Direction, version: int) -> None:
     assert not any(single_topic(direction, api_key, version, two[:size]) for size in (*range(8, 200), len(two)))
     none = frame_of(direction, version, 0)
     assert single_topic(direction, api_key, version, none) is None
+    topics = RecentTopics()
+    for _ in range(2):
+        for each in (frame, two, none, *(frame[:size] for size in range(8, 200))):
+            assert topics.find(direction, api_key, version, each) == single_topic(direction, api_key, version, each)
 
 
 def test_damaged_beginnings_and_other_messages() -> None:
     chance = random.Random(7)
     for direction, version in PRODUCE + FETCH:
+        topics = RecentTopics()
         frame = bytearray(frame_of(direction, version, 1)[:BEGINNING])
         for _ in range(300):
             damaged = bytearray(frame)
             for _ in range(3):
                 damaged[chance.randrange(4, 120)] = chance.randrange(256)
-            single_topic(
-                direction, 0 if direction == Direction.REQUEST else 1, version, bytes(damaged)
-            )  # raises nothing
+            about = direction, 0 if direction == Direction.REQUEST else 1, version, bytes(damaged)
+            assert single_topic(*about) in (
+                topics.find(*about),
+                None,
+            )  # None: by bytes behind the topic. It raises nothing
     assert single_topic(Direction.REQUEST, 12, 0, bytes(40)) is None
