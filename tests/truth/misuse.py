@@ -146,40 +146,6 @@ def a_transaction_for_each(lab: Lab, library: str = "librdkafka") -> None:
     lab.allow("tiny_batches", client_id="copier")
 
 
-_COPIES = """
-reader = Consumer({**where, "group.id": "copier", "auto.offset.reset": "earliest"})
-writer = Producer({**where, "linger.ms": 5})
-reader.subscribe(["FROM"])
-until = time.time() + 18
-count = 0
-while time.time() < until:
-    message = reader.poll(0.2)
-    if message is not None and not message.error():
-        time.sleep(0.01)
-        writer.produce("TO", message.value(), key=message.key())
-        writer.poll(0)
-        count += 1
-writer.flush(10)
-reader.close()
-say("ended", copied=count)
-"""
-
-
-@workload("A program writes each record back to the topic that it reads.", variants={"2-8": {"release": ZOOKEEPER}})
-def writes_to_what_it_reads(lab: Lab) -> None:
-    lab.topic("orders", 1)
-    lab.topic("requests", 1)
-    lab.topic("answers", 1)
-    lab.produce("shop", "orders", rate=4, count=12)
-    lab.produce("asks", "requests", rate=20)
-    began = _program(lab, "retrier", "transfer", _COPIES.replace("FROM", "orders").replace("TO", "orders"))
-    _program(lab, "replier", "transfer", _COPIES.replace("FROM", "requests").replace("TO", "answers"))
-    lab.wait(24)
-    lab.expect("copy_loop", at=began + 4, within=8, client_id="retrier", topic="orders")
-    lab.never("copy_loop", client_id=["replier", "shop", "asks"])
-    lab.allow("tiny_batches")
-
-
 @workload(
     "A broker answers late; producers without idempotence send their batches again, and all are written twice.",
     variants={"2-8": {"release": ZOOKEEPER}},
@@ -401,7 +367,6 @@ def comes_back_smaller(lab: Lab) -> None:
         "stale_leader",
         "refused_commits",
         "offset_reset",
-        "records_given_up",
         "refused_requests",
     ):
         lab.allow(analysis)

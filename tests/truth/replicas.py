@@ -9,7 +9,15 @@ OFTEN = {"topic_metadata_refresh_interval_ms": 20_000}
 STAY = {"auto_leader_rebalance_enable": "false"}
 ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 REASSIGNMENT = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-MISSING = ("broker_away", "stale_leader", "unanswered_requests", "slow_broker", "coordinator_errors", "tiny_batches")
+MISSING = (
+    "broker_away",
+    "stale_leader",
+    "unanswered_requests",
+    "slow_broker",
+    "coordinator_errors",
+    "tiny_batches",
+    "duplicate_records",
+)
 
 
 def _work(lab: Lab, *topics: str) -> None:
@@ -117,7 +125,6 @@ def broker_cut_off(lab: Lab) -> None:
     lab.wait(15)
     cut = lab.cut_off("broker-2", 360)
     lab.wait(40)
-    lab.allow("duplicate_records")
     lab.expect("under_replicated", at=cut + 35, within=45, broker_id=2)
     lab.never("under_replicated", broker_id=[1, 3])
     lab.never("leader_imbalance")

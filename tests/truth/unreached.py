@@ -184,3 +184,71 @@ def short_jobs_behind_tls(lab: Lab) -> None:
         lab.produce(f"job-{number}", "orders", listener="TLS", count=5)
         lab.produce(f"job-java-{number}", "orders", listener="TLS", library="java", count=5)
         lab.wait(6)
+
+
+def _forget(lab: Lab, hosts: list[str], *then: str) -> float:
+    """Have a firewall before the only broker forget the connections of hosts: it drops their packets, or does *then*."""
+    for host in hosts:
+        words = [*lab.network.inside(host), "ss", "-Htn", "state", "established"]
+        sockets = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+        for port in {line.split()[2].rpartition(":")[2] for line in sockets}:
+            rule = ["-s", lab.network.address(host), "-p", "tcp", "--sport", port, "-j", *(then or ["DROP"])]
+            subprocess.run([*lab.network.inside("broker-1"), "iptables", "-A", "INPUT", *rule], check=True)
+    return lab.note(f"the connections of {', '.join(hosts)} are forgotten")
+
+
+SELDOM = {"rate": 1 / 140, "acks": "all"}  # then the clients' own connections are idle for 140 s
+
+
+@workload(
+    "A firewall forgets idle connections; the next request of each gets no answer.",
+    variants={"reset": {"then": ("REJECT", "--reject-with", "tcp-reset")}, "2-8": {"release": ZOOKEEPER}},
+)
+def forgotten_while_idle(lab: Lab, then: tuple[str, ...] = ()) -> None:
+    lab.topic("orders", 1)
+    names = {"shop": "librdkafka", "shop-java": "java", "shop-python": "kafka-python"}
+    began = time.time()
+    clients = {name: lab.produce(name, "orders", library=library, **SELDOM) for name, library in names.items()}
+    lab.produce("calm", "orders", acks="all", rate=2)
+    lab.wait(20)
+    _forget(lab, list(names), *then)
+    lab.wait(began + 225 - time.time())
+    for name in names:
+        lab.expect("half_open_connections", at=clients[name].event("began") + 141, within=3, client_id=name)
+        lab.allow("unanswered_requests", client_id=name)
+    lab.never("half_open_connections", client_id="calm")
+
+
+@workload(
+    "Idle connections that a broker closes itself, and a broker that stands still when they are used again.",
+    connections_max_idle_ms="60000",
+)
+def idle_and_frozen(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    for name, library in {"shop": "librdkafka", "shop-java": "java", "shop-python": "kafka-python"}.items():
+        lab.produce(name, "orders", library=library, **SELDOM)
+    for name, library in {"often": "librdkafka", "often-java": "java"}.items():
+        lab.produce(name, "orders", library=library, acks="all", rate=1 / 50)
+    lab.wait(95)
+    lab.freeze_broker(1, 35)
+    lab.wait(30)
+    lab.never("half_open_connections")
+    for analysis in ("broker_away", "unanswered_requests", "slow_broker", "duplicate_records"):
+        lab.allow(analysis)
+
+
+@workload("Clients are idle for two minutes; then their broker stands still, or starts anew.")
+def idle_and_started_anew(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    for name, library in {"shop": "librdkafka", "shop-java": "java", "shop-python": "kafka-python"}.items():
+        lab.produce(name, "orders", library=library, **SELDOM)
+    lab.wait(136)
+    lab.freeze_broker(1, 40)
+    lab.wait(80)
+    lab.kill_broker(1)
+    lab.wait(2)
+    lab.start_broker(1)
+    lab.wait(40)
+    lab.never("half_open_connections")
+    for analysis in ("broker_away", "unanswered_requests", "slow_broker", "duplicate_records"):
+        lab.allow(analysis)

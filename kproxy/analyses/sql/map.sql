@@ -29,7 +29,7 @@ action: A topic that is only written or untouched for as long as its retention m
 parameters:
   topic: {default: "", meaning: Show only this topic.}
 sampled: Other reads and writes may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} seen; used or administered by {count client_id where role=client:client id/client ids}[ and {count client_id where role=broker} of brokers][{records:?}. {most records} records: {client_id}, {records:,} ({direction} {topic})]"
+verdict: "{count topic:topic/topics} seen[{count client_id where role=client:?}; used or administered by {count client_id where role=client:client id/client ids}][ and {count client_id where role=broker} of brokers][{records:?}. {most records} records: {client_id}, {records:,} ({direction} {topic})]"
 order: 10
 */
 WITH batches AS (

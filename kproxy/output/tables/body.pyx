@@ -58,6 +58,8 @@ cdef enum:
 cdef int TOPIC = layouts.Kind.TOPIC
 cdef int GROUP = layouts.Kind.GROUP
 cdef int TRANSACTIONAL_ID = layouts.Kind.TRANSACTIONAL_ID
+cdef int BY_TYPE = layouts.Kind.BY_TYPE
+cdef dict RESOURCES = {2: TOPIC, 32: GROUP}  # ConfigResource.Type
 cdef int COUNT = layouts.Form.COUNT
 cdef int NAMES = layouts.Form.NAMES
 cdef int ONE_NAME = layouts.Form.ONE_NAME
@@ -103,6 +105,7 @@ cdef enum Purpose:
     A_COLUMN = 16
     A_PART = 32
     STRUCTS = 64
+    A_RESOURCE_TYPE = 128
 
 
 cdef struct Node
@@ -200,12 +203,15 @@ cdef class Plan:
         response are wanted, except for Metadata: a client may request all of them, so they do not show what it uses."""
         cdef bint in_response = self.message.endswith("Response")
         cdef dict names = {name: kind for name, kind, _ in searched.names}
+        cdef bint is_pattern = self.message == "CreateAclsRequest"  # not the names of topics
         cdef bint is_metadata = self.message == "MetadataResponse"
         if attribute in searched.error_codes and in_response:
             wanted.purposes |= A_CODE
-        if attribute in names and not is_metadata and (not in_response or names[attribute] == TOPIC):
+        if attribute in names and not is_metadata and not is_pattern and (not in_response or names[attribute] == TOPIC):
             wanted.purposes |= A_NAME
             wanted.name = names[attribute]
+        if attribute == "resource_type" and BY_TYPE in names.values():
+            wanted.purposes |= A_RESOURCE_TYPE
         if attribute == searched.topic_id and not is_metadata:
             wanted.purposes |= A_TOPIC_ID
         if attribute == searched.partitions:
@@ -492,7 +498,10 @@ cdef int take(Wanted *wanted, Op *op, Cursor *c, Body body, bint *is_named, cons
         return 0
     if read_size(op, c, &size) < 0:
         return -1
-    if wanted.purposes & A_NAME and size > 0:
+    if wanted.purposes & A_NAME and size > 0 and wanted.name == BY_TYPE:
+        if body.resource >= 0:
+            add_name(body, body.resource, c.at, size)
+    elif wanted.purposes & A_NAME and size > 0:
         add_name(body, wanted.name, c.at, size)
         is_named[0] |= wanted.name == TOPIC
     if wanted.purposes & A_PART and size >= 0:
@@ -549,6 +558,8 @@ cdef int take_fixed(Wanted *wanted, const uint8_t *at, Body body, const uint8_t 
     cdef Partition *partition
     if wanted.purposes & A_CODE:
         add_error_code(&body.codes, <int16_t>be16(at))
+    if wanted.purposes & A_RESOURCE_TYPE:
+        body.resource = RESOURCES.get(at[0], -1)
     if wanted.purposes & A_TOPIC_ID and not is_zero(at):
         topic_id[0] = at
     if not wanted.purposes & A_PART:

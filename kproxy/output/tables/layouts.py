@@ -19,6 +19,7 @@ class Kind(IntEnum):
     TOPIC = 0
     GROUP = 1
     TRANSACTIONAL_ID = 2
+    BY_TYPE = 4  # of configurations: as the resource type before it says
 
 
 class Form(IntEnum):
@@ -228,6 +229,8 @@ def _searched(fields: Iterable[Field], version: int) -> Searched:
 def _kind(f: Field) -> Kind | None:
     if f.type != "string":
         return None
+    if f.attribute == "resource_name":
+        return Kind.BY_TYPE
     return Kind.GROUP if f.attribute in _GROUPS_WITHOUT_ENTITY else _ENTITIES.get(f.entity or "")
 
 

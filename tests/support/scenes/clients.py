@@ -320,3 +320,27 @@ def _(tables: Rows, bad: bool) -> None:
     if not bad:  # a broker that stands still: one is asked, and does not answer
         shop.ask(13.4, ApiKey.HEARTBEAT, seconds=60)
     shop.ask(73.5, ApiKey.METADATA)
+
+
+@scene(
+    "half_open_connections", severity="warning", client_id="shop", broker="10.0.0.9:9092", how="no answer", connections=1,
+    idle_seconds=140, waited_ms=30_000, api_name="Produce",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one is told by the broker that it closes the connection, before it is used again."""
+    closes = (
+        {"closed_by": "client", "closed_at": moment(170)} if bad else {"closed_by": "broker", "closed_at": moment(120)}
+    )
+    client = tables.client("shop", **closes)
+    client.ask(0, ApiKey.PRODUCE, seconds=0)
+    client.ask(140, ApiKey.PRODUCE, unanswered="the client closed the connection before the response")
+    tables.client("calm", "10.0.0.6").ask(150, ApiKey.PRODUCE)
+
+
+@scene("half_open_connections", severity="notice", how="reset", idle_seconds=140, waited_ms=1)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one was idle for seven seconds."""
+    begins = 0 if bad else 133
+    client = tables.client("shop", closed="reset", closed_by="broker", closed_at=moment(140.001))
+    client.ask(begins, ApiKey.PRODUCE, seconds=0)
+    client.ask(140, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")

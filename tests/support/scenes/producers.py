@@ -458,3 +458,16 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     tables.client("reader").fetch(0, "invoices", 0, end=5, count=5)
     tables.tables["record_batches"][0]["crc_valid"] = not bad
+
+
+@scene(
+    "scattered_keys", topic="clicks", client_id="shop", other_client_id="web", keys=6, scattered=6, percent=100,
+    key_hex="757365722D30", partition=0, other_partition=1, records=12,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """The partitioners of the healthy ones agree."""
+    for name, shift in (("shop", 0), ("web", 1 if bad else 0)):
+        producer = tables.client(name, f"10.0.1.{len(name)}")
+        exchange = producer.produce(0, "clicks", 1, count=6)
+        for number in range(6):
+            producer.record(exchange, "clicks", b"user-%d" % number, partition=(number + shift) % 3)

@@ -46,6 +46,8 @@ WITH sent AS (
         AND a.topic = f.topic AND a.partition = f.partition AND a.begin_us <= f.begin_us AND a.end_us >= f.end_us AND a.count >= f.count
         AND a.at_us BETWEEN f.at_us + $min_again_ms * 1000 AND f.at_us + 300000000
     WHERE (f.error_code IS NULL OR f.error_code IN (7, 20)) AND a.error_code = 0
+        AND NOT EXISTS ( -- what forgot the connection let nothing through
+            FROM forgotten_connections AS g WHERE g.connection_id = f.connection_id AND f.error_code IS NULL)
 ), copies AS (
     SELECT b.cluster, coalesce(b.topic, b.topic_id) AS topic, b.partition, epoch_us(b.max_timestamp) AS end_us,
         count(DISTINCT b.base_offset) AS copies

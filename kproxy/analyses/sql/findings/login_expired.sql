@@ -28,16 +28,12 @@ frame:
     connections: count(*)
     seconds: min(lasted_us) // 1000000
     longest_seconds: max(lasted_us) // 1000000
-  having: connections >= $min_connections AND seconds >= 2 AND longest_seconds * 2 <= seconds * 3
+  having: connections >= $min_connections
   order_by: connections DESC
 */
-WITH ended AS (
-    SELECT c.*, c.closed_us - c.first_seen_us AS lasted_us
-    FROM client_connections AS c
-    WHERE c.sasl_mechanism IS NOT NULL AND c.closed_by = 'broker' AND c.unanswered > 0 AND c.responses > 4 AND c.closed_us IS NOT NULL
-)
-SELECT e.client_id, e.client_address, e.cluster, e.broker, e.software, e.sasl_mechanism, e.user_name, e.lasted_us, x.seen_at, x.at_us, x.connection_id,
-    x.exchange
-FROM ended AS e
+SELECT c.client_id, c.client_address, c.cluster, c.broker, c.software, c.sasl_mechanism, c.user_name, e.lasted_us, x.seen_at, x.at_us,
+    x.connection_id, x.exchange
+FROM expired_logins AS e
+JOIN client_connections AS c ON c.connection_id = e.connection_id
 JOIN client_exchanges AS x ON x.connection_id = e.connection_id AND x.unanswered IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY e.connection_id ORDER BY x.exchange) = 1

@@ -105,9 +105,11 @@ WITH named AS (
     FROM client_group_events AS g
     LEFT JOIN periods AS p ON p.group_key = g.group_key AND p.from_us = g.at_us
 )
-SELECT f.*, n.generation AS formed_generation, c.how, c.client_id AS cause_client_id, k.client_address AS cause_address
+SELECT f.*, n.generation AS formed_generation,
+    CASE WHEN r.group_key IS NOT NULL AND c.how IN ('left', 'session timeout', 'went silent', 'joined') THEN r.cause ELSE c.how END AS how, c.client_id AS cause_client_id, k.client_address AS cause_address
 FROM followed AS f
 LEFT JOIN numbered AS n ON n.group_key = f.group_key AND n.generation = f.response_generation AND n.at_us = f.at_us
 LEFT JOIN group_changes AS c ON c.group_key = n.group_key AND c.generation = n.generation AND c.place = 1
 LEFT JOIN connections AS k ON k.connection_id = c.connection_id
+LEFT JOIN group_restarts AS r ON r.group_key = n.group_key AND r.cause = 'restart loop' AND n.at_us BETWEEN r.from_micros AND r.to_micros
 WHERE f.at_us <= f.to_us AND coalesce(f.error_code, 0) = 0

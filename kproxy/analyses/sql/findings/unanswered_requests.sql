@@ -43,6 +43,8 @@ WITH unanswered AS (
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78) AND c.closed IN ('finished', 'reset')
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
+        AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
+        AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
 ), given_up AS (
     SELECT connection_id, exchange
     FROM unanswered
