@@ -249,21 +249,6 @@ BYTES_PER_PACKET = 256  # a small buffer gets a batch for so many
 PacketRun: TypeAlias = tuple[PacketBatch, int, int]  # the packets of a batch from the first to before the second number
 
 
-class Scanner(Protocol):
-    """Finds packets in a buffer; see PcapScanner.scan."""
-
-    @property
-    def problem(self) -> str | None: ...
-
-    @property
-    def needed(self) -> int: ...
-
-    @property
-    def sizes_contradict(self) -> int: ...
-
-    def scan(self, batch: PacketBatch, start: int, stop: int, /) -> int: ...
-
-
 class CaptureCounters(Struct):
     """How much has been read."""
 
@@ -374,7 +359,7 @@ class Capture(ClosedOnExit):
     def close(self) -> None:
         self._source.close()
 
-    def _detect(self) -> Scanner:
+    def _detect(self) -> PcapScanner | PcapngScanner:
         while self._stop < FILE_HEADER_SIZE and self._read_more():
             pass
         magic = bytes(self._buffer[:4])

@@ -12,12 +12,12 @@ out. EventPieces chooses which bytes of an event are written, credentials withhe
 import heapq
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from itertools import repeat
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kproxy import __version__
 from kproxy.capture.reader import ClosedOnExit
@@ -27,7 +27,7 @@ from kproxy.output.rewriting.rewriter import Rewriter, Rewritten
 from kproxy.output.text.exchange_words import comments
 from kproxy.output.text.lines import TextLines
 from kproxy.pipeline.output import End, Output, Source
-from kproxy.pipeline.sink import Writable
+from kproxy.pipeline.sink import RotatingFile, Writable
 from kproxy.protocol.addresses import join_ip_address, mapped, split_address
 from kproxy.protocol.constants import GSSAPI_FIRST_BYTE, SIZE_FIELD
 from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, Note, SaslToken
@@ -360,24 +360,6 @@ class OrderedPcapng(OrderedPackets):
         self._sink.close(error)
 
 
-class Parts(Protocol):
-    """A file in parts (RotatingFile), or a stream of such parts."""
-
-    begin_part: Callable[[], bytes]
-
-    def is_open(self) -> bool:
-        """Return whether a piece can be appended now; begins a new part if one is due."""
-
-    def append(self, data: bytes) -> object:
-        """Append a piece, after ``is_open`` returned True."""
-
-    def flush(self) -> None:
-        """Write buffered data."""
-
-    def close(self, error: BaseException | None = None) -> None:
-        """Close it."""
-
-
 class LivePcapng(Output):
     """Writes each exchange when it is complete, credentials withheld.
 
@@ -385,7 +367,7 @@ class LivePcapng(Output):
     *file* calls ``begin_part`` for the first bytes of a part.
     """
 
-    def __init__(self, file: Parts) -> None:
+    def __init__(self, file: RotatingFile) -> None:
         self._pieces = EventPieces(Rewriter())
         self._file = file
         self._source = 0

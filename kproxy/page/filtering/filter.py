@@ -7,8 +7,8 @@ the lines of the rows that all other parts leave. CEL runs in processes of its o
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import OptionError, UsageError
 from kproxy.output.where import NAMES, Where
@@ -23,6 +23,8 @@ from kproxy.protocol.vocabulary import Scope, fields_in
 if TYPE_CHECKING:
     import duckdb
     import pyarrow
+
+    from kproxy.page.store import Store
 
 LONGEST = 4_000  # characters
 DEEPEST = 60  # brackets in brackets
@@ -64,21 +66,6 @@ class FilterError(UsageError):
         super().__init__(sentence)
         self.column = column
         self.length = length
-
-
-class Rows(Protocol):
-    """What a filter needs of a store."""
-
-    def cursor(self) -> "duckdb.DuckDBPyConnection": ...
-
-    def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str: ...
-
-    def rows_between(self, names: Sequence[str], first: int, last: int) -> str: ...
-
-    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]: ...
-
-    def lacking(self, names: set[str]) -> str:
-        """Return why conditions on these names cannot be answered; "" if they can."""
 
 
 class Unfinished(Cancelled):
@@ -125,7 +112,7 @@ class Filter:
             if depth + signs > DEEPEST:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
-    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
+    def select(self, store: "Store", worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
         """Return the numbers of the rows after *after*, up to *last*, for which it is true, ascending.
 
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
@@ -137,7 +124,7 @@ class Filter:
 class _Selecting:
     """One evaluation of a filter."""
 
-    def __init__(self, filter_: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int]) -> None:
+    def __init__(self, filter_: Filter, store: "Store", worker: Workers, work: Work, numbers: tuple[int, int]) -> None:
         self._filter = filter_
         self._store = store
         self._worker = worker

@@ -24,13 +24,16 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.proxy import messages
 from kproxy.proxy.child_process import STACK_SIGNAL, ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log, log_dropped_message
 from kproxy.proxy.messages import Channel
 from kproxy.proxy.supervisor.processes import Process, start_child
+
+if TYPE_CHECKING:
+    from kproxy.proxy.supervisor.fleet import Fleet
 
 HANG_S = 10.0  # seconds; Kafka's clients wait 30 for a response
 LOOK_EVERY_S = 1.0
@@ -140,19 +143,6 @@ class ProcessEnded(str):
     """Why a configuration is not in use: the process ended before it was ready."""
 
 
-class ChildListener(Protocol):
-    """What a Child calls."""
-
-    async def started(self, child: "Child") -> None:
-        """Called when a process was started and its channel is open."""
-
-    async def on_message(self, child: "Child", message: messages.ToFleet) -> None:
-        """Called for each message that Child does not handle itself."""
-
-    def ended(self, child: "Child", code: int | None) -> None:
-        """Called when the process is gone, with its exit code, or could not be started (None)."""
-
-
 class Backoff:
     """The wait before a restart, longer after each early death."""
 
@@ -172,7 +162,7 @@ class Child:
         module: what is run, by dotted name.
         number: of a worker; None for the analyzer.
         arguments: makes its arguments from two file descriptors: its end of the channel, and memory for its stack.
-        listener: called when a process starts, sends a message, or ends.
+        listener: its ``started``, ``on_message`` and ``ended`` are called when a process starts, sends a message, or ends.
         progress: returns a value that changes when the process has done some of its work, which may keep it from sending.
     """
 
@@ -181,7 +171,7 @@ class Child:
         module: str,
         number: int | None,
         arguments: Callable[[int, int], ChildArguments],
-        listener: ChildListener,
+        listener: "Fleet",
         progress: Callable[[], object] = lambda: None,
     ) -> None:
         self.number = number

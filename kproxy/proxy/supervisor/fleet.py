@@ -210,7 +210,7 @@ class Fleet:
         workers = sum(slot.child.hung for slot in self._all_slots())
         return {"worker": self._hung["worker"] + workers, "analyzer": self._hung["analyzer"] + analyzer}
 
-    # ChildListener
+    # Called by a Child
 
     async def started(self, child: Child) -> None:
         """Send a new process its configuration; a worker also what other workers have learned, and the breakpoints."""

@@ -54,7 +54,7 @@ def test_the_first_restart_is_at_once_and_no_wait_is_long() -> None:
 
 
 class Listener:
-    """A ChildListener that configures, and remembers."""
+    """A Fleet that configures, and remembers."""
 
     def __init__(self, words: str = "plain") -> None:
         self.config = Configure.to(Config(clusters=[Cluster(name=words, listen="127.0.0.1:1", bootstrap=["b:1"])]))
