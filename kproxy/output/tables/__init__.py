@@ -14,7 +14,7 @@
                    over (Activity: topic_activity)
     parquet.py     Arrow schemas of the contracts; a directory of Parquet files, complete or absent
 
-No object is made of a body, unless a row of group_events or of errors needs one. Memory is bounded: Rows holds 8,192 rows or
+No object is made of a body, unless a row of group_events needs one. Memory is bounded: Rows holds 8,192 rows or
 4 MB of text, a file one row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a connection the
 states of as many partitions; a body larger than 16 MB is not taken apart (its row says so). Rows depend only on the events
 of their connection, so they are the same however connections are divided among processes, except for topic_activity and

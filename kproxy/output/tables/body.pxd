@@ -59,7 +59,7 @@ cdef class Body:
     cdef Buffer ordered  # pointer to Partition each, by what identifies them
     cdef Py_ssize_t partitions  # under topics
     cdef int resource  # layouts.Kind of the name that follows; -1: another
-    cdef int key_type  # of FindCoordinator
+    cdef readonly int key_type  # of FindCoordinator
     cdef Text group  # of the partitions that follow
     cdef Text topic
     cdef const uint8_t *topic_id

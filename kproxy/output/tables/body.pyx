@@ -4,7 +4,8 @@
     Body.read         walks over the body of a frame: error codes, names, topic ids, partitions, fields at its top
     read_body         the same for a new Body
     put_...           write what was found into columns, from the bytes
-    Body.struct       the object, decoded when it is first asked for: by group events that have a row, by errors
+    Body.errors       walks once more over a body that has error codes: what each of them is about
+    Body.struct       the object, decoded when it is first asked for: by group events that have a row
 
 Which fields are searched is found in the facts once for each layout (kproxy.output.tables.layouts), and kept beside its operations
 (Plan). What a Body found points into the frame's bytes, and is overwritten by its next ``read``. A line of a decoded log has no
@@ -52,6 +53,8 @@ cdef enum:
     FEW = 16  # names that are compared with each other
     LEAST_ELEMENT = 4  # bytes that Rows counts for an element of a list, in addition to its text
     KEYS = 3  # after layouts.Kind: groups or transactional ids, as the type of the coordinator says
+    ABOUTS = 13  # layouts.About
+    MOST_ERRORS = 10_000  # of one response: kinds of them, each with a count
     GROUP_KEY = 0  # CoordinatorType
     TRANSACTION_KEY = 1
 
@@ -93,6 +96,15 @@ cdef tuple LISTS_OF_PARTITIONS = (Part.FIRST_LIST, Part.SECOND_LIST, Part.THIRD_
 cdef int TOPIC_NAME = layouts.Part.TOPIC_NAME
 cdef int TOPIC_ID_OF = layouts.Part.TOPIC_ID
 cdef int KEY_TYPE = layouts.Part.KEY_TYPE
+cdef int CODE = layouts.About.CODE
+cdef int OTHER_CODE = layouts.About.OTHER_CODE
+cdef int FIRST_NAME = layouts.About.TOPIC
+cdef int ABOUT_TOPIC_ID = layouts.About.TOPIC_ID
+cdef int ABOUT_PARTITION = layouts.About.PARTITION
+cdef int RESOURCE_TYPE = layouts.About.RESOURCE_TYPE
+cdef int RESOURCE_NAME = layouts.About.RESOURCE_NAME
+cdef tuple NAMED = ("topic", "group", "transactional_id", "key")  # in the order of layouts.About
+cdef dict CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker", 32: "group"}  # ConfigResource.Type
 
 
 # Plans
@@ -116,6 +128,7 @@ cdef struct Wanted:  # what is wanted of a field
     int name  # layouts.Kind
     int column  # of TOP_FIELDS
     int part  # layouts.Part
+    int about  # layouts.About; 0: nothing
     Node *node  # of the structs in it
 
 
@@ -124,6 +137,11 @@ cdef struct Node:  # what is wanted of a struct at a version
     Wanted *tagged
     bint is_topic  # partitions are in it
     bint is_partition
+
+
+cdef struct Here:  # what the fields of a struct, and of those around it, say about error codes
+    Text parts[ABOUTS]  # by layouts.About; those that are not there are zero
+    Here *around  # NULL: none
 
 
 cdef struct Top:  # how a column is made from a field at the top of bodies
@@ -175,8 +193,9 @@ cdef class Plan:
 
     cdef int want(self, Wanted *wanted, Op *op, Node *node, searched, list columns, bint partitioned) except -1:
         cdef str attribute = <object>op.member.name
-        children = {} if searched is None else {name: inner for name, _, inner in searched.children}
+        children = {} if searched is None else dict(searched.children)
         if searched is not None:
+            wanted.about = searched.about.get(attribute, 0)
             self.search(wanted, attribute, searched)
         inner_columns = []
         for field in columns:
@@ -202,7 +221,7 @@ cdef class Plan:
         """Note what rows want of any message: a few requests repeat the error code of another response; only the topics in a
         response are wanted, except for Metadata: a client may request all of them, so they do not show what it uses."""
         cdef bint in_response = self.message.endswith("Response")
-        cdef dict names = {name: kind for name, kind, _ in searched.names}
+        cdef dict names = searched.names
         cdef bint is_pattern = self.message == "CreateAclsRequest"  # not the names of topics
         cdef bint is_metadata = self.message == "MetadataResponse"
         if attribute in searched.error_codes and in_response:
@@ -354,6 +373,15 @@ cdef class Body:
     cdef list error_codes(self):
         """Return every error code other than 0 once, in the order of the body."""
         return error_codes_in(&self.codes)
+
+    def errors(self) -> dict[tuple[int, str, str | None, int | None], tuple[int, str | None]]:
+        """Return how often each error code is said of each resource (its type, name and partition), and a message."""
+        cdef dict counted = {}
+        cdef Cursor c
+        if self.codes.size:
+            begin(&c, <const uint8_t *>PyBytes_AS_STRING(self.data) + self.start, self.end - self.start)
+            find_errors((<Plan>self.plan).root, self.program.root, &c, NULL, counted)
+        return counted
 
     cdef Text first_name(self, int kind) noexcept:
         """Return the first name of a kind; its ``at`` is NULL if there is none."""
@@ -612,6 +640,83 @@ cdef int add_name(Body body, int kind, const uint8_t *at, int32_t size) except -
     return put(&body.names[kind], &text, sizeof(text)) if body.names[kind].size < MOST_VALUES * sizeof(text) else 0
 
 
+# The walk over error codes
+
+cdef int find_errors(Node *node, Struct *s, Cursor *c, Here *around, dict counted) except -1:
+    """Count the error codes in a struct. The bytes are known to be well-formed, and names to come before the structs that they name."""
+    cdef Here here
+    cdef Op *op
+    cdef Cursor value
+    cdef Text code
+    cdef uint32_t count = 0
+    cdef uint32_t _
+    cdef int i
+    memset(&here, 0, sizeof(here))
+    here.around = around
+    for i in range(s.count):
+        find_errors_in(&node.ops[i], &s.ops[i], c, &here, counted)
+    if s.flexible:
+        read_uvarint(c, &count)
+    for _ in range(count):
+        read_tag(s, c, &op, &value)
+        if op != NULL:
+            find_errors_in(&node.tagged[op - s.tagged], op, &value, &here, counted)
+    for i in (CODE, OTHER_CODE):
+        code = here.parts[i]
+        if code.at != NULL and be16(code.at):
+            count_error(<int16_t>be16(code.at), here.parts[i + 1], &here, counted)
+    return 0
+
+
+cdef int find_errors_in(Wanted *wanted, Op *op, Cursor *c, Here *here, dict counted) except -1:
+    cdef int32_t size = op.width
+    cdef int32_t _
+    cdef bint present = True
+    if op.kind == KIND_STRUCT and wanted.node != NULL:
+        if op.is_array:
+            read_count(op, c, &size)
+        elif op.nullable:
+            read_presence(op, c, &present)
+        for _ in range(size if op.is_array else present):
+            find_errors(wanted.node, op.struct, c, here, counted)
+    elif wanted.about:
+        if not size:
+            read_size(op, c, &size)
+        here.parts[wanted.about].at, here.parts[wanted.about].size = (c.at if size >= 0 else NULL), size
+        c.at += max(size, 0)
+    else:
+        walk_value(op, c, True, NULL)
+    return 0
+
+
+cdef int count_error(int code, Text message, Here *here, dict counted) except -1:
+    cdef tuple key = (code, *place_of(here))
+    count, said = counted.get(key, (0, None))
+    if count or len(counted) < MOST_ERRORS:
+        counted[key] = count + 1, said or (None if message.at == NULL else text_of(message))
+    return 0
+
+
+cdef tuple place_of(Here *here):
+    """Return type, name and partition of the resource that the fields of a struct, or of those around it, name."""
+    cdef tuple place
+    cdef int i
+    if here == NULL:
+        return "none", None, None
+    partition = None if here.parts[ABOUT_PARTITION].at == NULL else <int32_t>be32(here.parts[ABOUT_PARTITION].at)
+    for i in range(4):
+        if here.parts[FIRST_NAME + i].size > 0:
+            return NAMED[i], text_of(here.parts[FIRST_NAME + i]), partition
+    if here.parts[ABOUT_TOPIC_ID].at != NULL and not is_zero(here.parts[ABOUT_TOPIC_ID].at):
+        return "topic", uuid_text(here.parts[ABOUT_TOPIC_ID].at), partition
+    if here.parts[RESOURCE_TYPE].at != NULL and here.parts[RESOURCE_NAME].size > 0:
+        kind = CONFIG_RESOURCES.get(<int8_t>here.parts[RESOURCE_TYPE].at[0])
+        if kind is not None:
+            return kind, text_of(here.parts[RESOURCE_NAME]), None
+    place = place_of(here.around)
+    return place if partition is None or place[0] != "topic" else (place[0], place[1], partition)
+
+
 # What was found, as objects
 
 cdef inline str text_of(Text text):
@@ -649,9 +754,14 @@ def groups_of(Body request: Body | None) -> list[str]:
 
 
 def requested_of(Body request: Body | None) -> list[tuple[str, list[str]]]:
-    """Return the transactional ids and the groups in a request, by their type in the table errors."""
+    """Return the transactional ids, the groups and the broker in a request, by their type in the table errors."""
+    try:
+        broker = -1 if request is None else request.program.peek("brokerId", request.data, request.start)
+    except KeyError:
+        broker = -1
     return [
-        ("transactional_id", list(dict.fromkeys(names_of(request, TRANSACTIONAL_ID)))), ("group", groups_of(request))
+        ("transactional_id", list(dict.fromkeys(names_of(request, TRANSACTIONAL_ID)))), ("group", groups_of(request)),
+        ("broker", [str(broker)] if broker >= 0 else []),
     ]
 
 

@@ -6,7 +6,7 @@ function is called once for a message at a version.
 To add a column of exchanges that is a field at the top of bodies: a line in TOP_FIELDS, the column in contracts.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -61,14 +61,32 @@ class Part(IntEnum):
     ACKNOWLEDGE_ERROR = 19
 
 
+class About(IntEnum):
+    """What a field says about an error code in its struct, or in a struct in it."""
+
+    CODE = 1
+    MESSAGE = 2  # of that code
+    OTHER_CODE = 3  # in the same struct
+    OTHER_MESSAGE = 4
+    TOPIC = 5  # a name; from here on in the order of Kind
+    GROUP = 6
+    TRANSACTIONAL_ID = 7
+    KEY = 8  # of a coordinator: a group or a transactional id, as the request says
+    TOPIC_ID = 9
+    PARTITION = 10
+    RESOURCE_TYPE = 11  # ConfigResource.Type
+    RESOURCE_NAME = 12
+
+
 class Searched(NamedTuple):
     """The attributes of a struct, at one version, that hold something for the rows."""
 
     error_codes: tuple[str, ...]
-    names: tuple[tuple[str, Kind, bool], ...]  # attribute, kind, whether it is an array
+    names: dict[str, Kind]  # by attribute
     topic_id: str | None
     partitions: str | None
-    children: tuple[tuple[str, bool, "Searched"], ...]  # attribute, whether it is an array, what is in its structs
+    children: tuple[tuple[str, "Searched"], ...]  # attribute, what is in its structs
+    about: dict[str, About]  # attribute, what it says about error codes
 
     @property
     def finds_something(self) -> bool:
@@ -87,6 +105,12 @@ class TopField(NamedTuple):
 
 
 _ENTITIES = {"topicName": Kind.TOPIC, "groupId": Kind.GROUP, "transactionalId": Kind.TRANSACTIONAL_ID}
+_ABOUT = {
+    "topic_id": About.TOPIC_ID,
+    "resource_type": About.RESOURCE_TYPE,
+    "resource_name": About.RESOURCE_NAME,
+    **dict.fromkeys(("partition_index", "partition", "partition_id", "index"), About.PARTITION),
+}
 _GROUPS_WITHOUT_ENTITY = ("group_id",)  # of the requests about the state of share groups
 
 # column, where it may be in the request, and where in the response if the request does not have it
@@ -213,17 +237,31 @@ def _fields(message: str, version: int) -> tuple[Field, ...]:
 def _searched(fields: Iterable[Field], version: int) -> Searched:
     present = [f for f in fields if version in f.versions]
     is_topic = any(f.entity == "topicName" or f.attribute == "topic_id" for f in present)
-    children = [(f.attribute, f.is_array, _searched(f.fields, version)) for f in present if f.is_struct]
-    names = [(f.attribute, kind, f.is_array) for f in present if (kind := _kind(f)) is not None]
+    codes = tuple(f.attribute for f in present if f.json_name.endswith("rrorCode") and not f.is_array)
+    children = [(f.attribute, _searched(f.fields, version)) for f in present if f.is_struct]
+    names = {f.attribute: kind for f in present if (kind := _kind(f)) is not None}
     ids = [f.attribute for f in present if f.attribute == "topic_id" and f.type == "uuid"]
     partitions = [f.attribute for f in present if is_topic and f.is_array and f.attribute.startswith("partition")]
     return Searched(
-        error_codes=tuple(f.attribute for f in present if f.json_name.endswith("rrorCode") and not f.is_array),
-        names=tuple(names),
+        error_codes=codes,
+        names=names,
         topic_id=ids[0] if ids else None,
         partitions=partitions[0] if partitions else None,
-        children=tuple(child for child in children if child[2].finds_something),
+        children=tuple(child for child in children if child[1].finds_something),
+        about=_about({f.attribute: f for f in present if not f.is_array and not f.is_struct}, codes),
     )
+
+
+def _about(single: Mapping[str, Field], codes: Sequence[str]) -> dict[str, About]:
+    """Return what the fields of a struct say about error codes; the facts have at most two codes in one struct."""
+    about = {name: _ABOUT[name] for name in single if name in _ABOUT}
+    about |= {f.attribute: About(About.TOPIC + _ENTITIES[f.entity]) for f in single.values() if f.entity in _ENTITIES}
+    if codes and "key" in single:
+        about["key"] = About.KEY
+    for number, code in enumerate(codes):
+        about[code] = About(About.CODE + 2 * number)
+        about[code.removesuffix("code") + "message"] = About(About.MESSAGE + 2 * number)
+    return about
 
 
 def _kind(f: Field) -> Kind | None:

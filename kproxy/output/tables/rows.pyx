@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from kproxy.output.tables.body cimport (
     Body, Partition, Text, id_of, put_codes, put_names, put_text, put_top_fields, put_topics, topic_name,
 )
 from kproxy.output.tables.columns cimport Rows
 from kproxy.protocol.records.batches cimport Batch
-from kproxy.protocol.wire cimport be32
+from kproxy.protocol.wire cimport be16, be32, be64
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.output.tables import layouts
@@ -77,6 +77,11 @@ cpdef object record_instant(int64_t at):  # type: (...) -> int | None
     if at == -1 or at < FIRST_US // 1000:
         return None
     return min(at, LAST_US // 1000)
+
+
+cdef int put_record_instant(Rows rows, Py_ssize_t at, int64_t time) except -1:
+    """Set a column to what ``record_instant`` returns."""
+    return 0 if time == -1 or time < FIRST_US // 1000 else rows.column(at).put_integer(min(time, LAST_US // 1000))
 
 
 # Exchanges
@@ -324,20 +329,24 @@ cdef tuple _count(Batch message, int64_t spent):
 cdef int put_header(Rows rows, Batch batch, count) except -1:
     """Set the columns from base_offset to crc_valid."""
     cdef Py_ssize_t at = BASE_OFFSET
-    cdef tuple described
-    if batch.magic == 2:
-        described = batch.described()
-        rows.put_part(at, described[:3])
-        rows.column(at + 3).put_integer(batch.size)
-        rows.put(at + 4, described[3])
-        rows.column(at + 5).put_integer(batch.magic)
-        rows.put(at + 6, described[4])
-        rows.put(at + 7, record_instant(described[5]))
-        rows.put(at + 8, record_instant(described[6]))
-        rows.put_part(at + 9, described[7:])
-    else:
-        rows.put_part(at, (
-            batch.base_offset, batch.last_offset, count, batch.size, batch.compression, batch.magic, batch.timestamp_type, None,
-            record_instant(batch.max_timestamp) if batch.magic else None,
-        ))
-    return rows.put(at + 15, batch.has_valid_crc())
+    cdef const uint8_t *header = batch.at
+    rows.put(at + 2, count)
+    rows.column(at + 3).put_integer(batch.size)
+    rows.put(at + 4, batch.compression)
+    rows.column(at + 5).put_integer(batch.magic)
+    rows.put(at + 6, batch.timestamp_type)
+    rows.put(at + 15, batch.has_valid_crc())
+    if batch.magic < 2:
+        rows.put(at, batch.base_offset)
+        rows.put(at + 1, batch.last_offset)
+        return put_record_instant(rows, at + 8, <int64_t>be64(header + 18)) if batch.magic else 0
+    rows.column(at).put_integer(<int64_t>be64(header))
+    rows.column(at + 1).put_integer(<int64_t>(be64(header) + <uint64_t><int64_t><int32_t>be32(header + 23)))
+    put_record_instant(rows, at + 7, <int64_t>be64(header + 27))
+    put_record_instant(rows, at + 8, <int64_t>be64(header + 35))
+    rows.column(at + 9).put_integer(<int32_t>be32(header + 12))
+    rows.column(at + 10).put_integer(<int64_t>be64(header + 43))
+    rows.column(at + 11).put_integer(<int16_t>be16(header + 51))
+    rows.column(at + 12).put_integer(<int32_t>be32(header + 53))
+    rows.put(at + 13, batch.is_transactional)
+    return rows.put(at + 14, batch.is_control)

@@ -27,7 +27,6 @@ from kproxy.output.tables.contracts import (
 )
 from kproxy.output.tables.errors import error_rows
 from kproxy.output.tables.group_events import ONLY_FAILED, READERS
-from kproxy.output.tables.records import logged_batches, record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, split_address
 from kproxy.session import BadFrame, Connection, Gap, NotKafka, SaslToken, TlsFacts  # no-cython-lint
@@ -107,10 +106,6 @@ cdef class Activity:
         count.size += len(field.data)
         if field.error_code:
             count.refused += records
-        return len(self._counts)
-
-    cdef Py_ssize_t held(self) noexcept:
-        """Return how many keys are held."""
         return len(self._counts)
 
     cdef Py_ssize_t write(self, Rows rows) except -1:
@@ -481,12 +476,16 @@ cdef class Tables:
                 found = field.batches()
                 problems = None
                 if self._records and found:
+                    from kproxy.output.tables.records import record_columns  # noqa: PLC0415 - brings what reads schemas
+
                     columns, problems = record_columns(
                         head.connection_id, head.broker, head.exchange, field, found, self.viewers
                     )
                     self._write(RECORDS, columns)
                 count, counted = len(found), write_batches(self._batches, head, at, field, found, problems)
             else:
+                from kproxy.output.tables.records import logged_batches  # noqa: PLC0415 - as above
+
                 rows, count, counted = logged_batches(field, field.data.opened)
                 for row in rows:
                     head.put(self._batches)
@@ -507,7 +506,7 @@ cdef class Tables:
         cdef Py_ssize_t before
         if activity is None:
             activity = totals.activity = Activity(totals.connection_id, totals.broker())
-        before = activity.held()
+        before = len(activity._counts)
         self._held += activity.add(self._activity, number, exchange.client_id, at, field, batches, records) - before
         if self._held > MOST_HELD:
             for totals in self._open.values():

@@ -16,7 +16,6 @@ cdef class Batch:
     cdef int crc_state
 
     cdef bint has_valid_crc(self) except -1
-    cdef tuple described(self)
 
 
 cdef class OpenBatch:

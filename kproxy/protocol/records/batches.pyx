@@ -77,11 +77,6 @@ cdef class Batch:
         return <int64_t>(be64(self.at) + <int64_t><int32_t>be32(self.at + 23))
 
     @property
-    def crc(self) -> int:
-        """The checksum in the header, unsigned."""
-        return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
-
-    @property
     def computed_crc(self) -> int:
         """The checksum of the bytes: CRC-32, or CRC-32C for magic 2 (KIP-98)."""
         cdef Py_ssize_t end = self.position + self.size
@@ -167,13 +162,6 @@ cdef class Batch:
         return self.partition_leader_epoch, self.producer_id, self.producer_epoch, self.base_sequence
 
     @property
-    def last_sequence(self) -> int | None:
-        """The sequence number of the last record: base_sequence plus last_offset_delta; -1 (none) if base_sequence is -1."""
-        if self.magic < 2:
-            return None
-        return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
-
-    @property
     def is_transactional(self) -> bool:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
@@ -181,41 +169,12 @@ cdef class Batch:
     def is_control(self) -> bool:
         return self.magic == 2 and bool(self.attributes & CONTROL)
 
-    @property
-    def delete_horizon(self) -> int | None:
-        """Milliseconds from which on its tombstones and markers may be removed (KIP-534); None without a horizon."""
-        return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
-
     cdef bint has_valid_crc(self) except -1:
         cdef uint32_t stored
         if self.crc_state == UNKNOWN:
             stored = be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
             self.crc_state = <uint32_t>self.computed_crc == stored
         return self.crc_state == 1
-
-    cdef tuple described(self):
-        """Return the header fields of magic 2 together: (base_offset, last_offset, count, compression, timestamp_type,
-        base_timestamp, max_timestamp, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional,
-        is_control)."""
-        cdef const uint8_t *at = self.at
-        cdef int attributes = be16(at + COVERED_AT_2)
-        cdef int codec = attributes & 7
-        cdef int64_t base = <int64_t>be64(at)
-        return (
-            base,
-            <int64_t>(<uint64_t>base + <uint64_t><int64_t><int32_t>be32(at + 23)),
-            <int32_t>be32(at + 57),
-            CODEC_NAMES[codec] if codec < CODECS else None,
-            "LogAppendTime" if attributes & 8 else "CreateTime",
-            <int64_t>be64(at + 27),
-            <int64_t>be64(at + 35),
-            <int32_t>be32(at + 12),
-            <int64_t>be64(at + 43),
-            <int16_t>be16(at + 51),
-            <int32_t>be32(at + 53),
-            attributes & TRANSACTIONAL != 0,
-            attributes & CONTROL != 0,
-        )
 
     def open(self, limits: Limits = DEFAULT_LIMITS) -> OpenBatch:
         """Decompress the batch under *limits* and prepare its records for walking."""

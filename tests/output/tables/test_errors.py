@@ -58,9 +58,9 @@ def test_the_code_of_a_partition_names_topic_and_partition() -> None:
     partitions = [struct("FetchResponse", "PartitionData", partition_index=n, error_code=6) for n in (0, 1)]
     topic = struct("FetchResponse", "FetchableTopicResponse", topic_id=TOPIC_ID, partitions=partitions)
     assert rows_of("Fetch", 13, {}, {"responses": [topic], "error_code": 71}) == [
-        (71, None, "none", None, None, 1),
         (6, None, "topic", "orders", 0, 1),
         (6, None, "topic", "orders", 1, 1),
+        (71, None, "none", None, None, 1),
     ]
 
 

@@ -281,11 +281,11 @@ def test_a_body_with_nothing_to_find_is_not_visited(name: str, version: int) -> 
 
 def test_names_and_error_codes_are_found_below_arrays() -> None:
     top = searched_fields("OffsetFetchResponse", 9)
-    ((attribute, is_array, group),) = top.children
-    assert (attribute, is_array, group.names) == ("groups", True, (("group_id", Kind.GROUP, False),))
+    ((attribute, group),) = top.children
+    assert (attribute, group.names) == ("groups", {"group_id": Kind.GROUP})
     assert group.error_codes == ("error_code",)
-    ((_, _, topic),) = group.children
-    assert (topic.names, topic.partitions) == ((("name", Kind.TOPIC, False),), "partitions")
+    ((_, topic),) = group.children
+    assert (topic.names, topic.partitions) == ({"name": Kind.TOPIC}, "partitions")
 
 
 def test_a_top_field_is_the_first_path_that_the_version_has() -> None:
