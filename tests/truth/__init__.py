@@ -15,6 +15,7 @@
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
     incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py, harm.py: more of them
     unusual.py      more healthy workloads, of what the others do not have
+    unlike.py       healthy workloads of clients and shapes that the others do not have, and look-alikes of a dozen incidents
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
     misuse.py       incidents of wrong use and of settings that do not fit together

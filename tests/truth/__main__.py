@@ -26,6 +26,7 @@ WORKLOADS_IN = (
     "rare",
     "replicas",
     "threes",
+    "unlike",
     "unreached",
     "unusual",
 )

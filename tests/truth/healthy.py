@@ -399,18 +399,22 @@ def go(lab: Lab) -> None:
     lab.never("rebalances", cause=CALM)
 
 
-@workload("Workers of Kafka Connect with two connectors for files; one is restarted.", healthy=True)
-def connect(lab: Lab) -> None:
+@workload(
+    "Workers of Kafka Connect with connectors for files; all but the first are restarted.",
+    healthy=True,
+    variants={"three": {"count": 3}},
+)
+def connect(lab: Lab, count: int = 2) -> None:
     lab.topic("lines", 2)
     source = lab.folder / "source.txt"
     source.write_text("".join(f"line {number}\n" for number in range(500)))
     sink = lab.folder / "sink.txt"
     connectors = [
         {"name": "reads", "connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
-        {"name": "writes", "connector.class": "FileStreamSink", "file": str(sink), "topics": "lines"},
+        {"name": "writes", "connector.class": "FileStreamSink", "file": str(sink), "topics": "lines", "tasks.max": "2"},
     ]
     workers = []
-    for number in (1, 2):
+    for number in range(1, count + 1):
         name = f"connect-{number}"
         settings = {
             "bootstrap.servers": lab.cluster.bootstrap("PLAIN"),
@@ -422,6 +426,7 @@ def connect(lab: Lab) -> None:
             "status.storage.topic": "connect-status",
             **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
             "offset.storage.partitions": "3",
+            "scheduled.rebalance.max.delay.ms": "4000",
             "listeners": f"http://{lab.network.address(name)}:8083",
         }
         file = lab.properties(f"{name}.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -431,8 +436,9 @@ def connect(lab: Lab) -> None:
             for connector in connectors:
                 lab.post(f"http://{lab.network.address(name)}:8083/connectors", connector)
     lab.wait(20)
-    workers[1].restart()
-    lab.wait(20)
+    for worker in workers[1:]:
+        worker.restart()
+        lab.wait(20)
     assert sink.read_text()
     lab.never("rebalances", cause=CALM)
 
@@ -454,7 +460,7 @@ def streams(lab: Lab) -> None:
     lab.never("rebalances", cause=CALM)
 
 
-@workload("MirrorMaker 2 copies topics to the same cluster under another name.", healthy=True)
+@workload("MirrorMaker 2 copies topics to the same cluster under another name; it is restarted.", healthy=True)
 def mirror_maker(lab: Lab) -> None:
     lab.topic("orders", 2)
     lab.produce("shop", "orders", rate=5)
@@ -473,8 +479,10 @@ def mirror_maker(lab: Lab) -> None:
     }
     file = lab.properties("mirror.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
     command = java("mirror", "org.apache.kafka.connect.mirror.MirrorMaker", file)
-    lab.program("mirror", "mirror", "java", command)
-    lab.wait(45)
+    program = lab.program("mirror", "mirror", "java", command)
+    lab.wait(40)
+    program.restart()
+    lab.wait(40)
     lab.never("rebalances", cause=CALM)
 
 

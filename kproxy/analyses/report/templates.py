@@ -5,7 +5,8 @@
     {count column}        how many different values; NULL is none
     {sum column}          also max, min; NULL is passed over
     {most column}         Most; One of 3 with most, if two more rows have as much; First, if another row has more
-    {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left
+    {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left; with ``by number``, with
+                          the sum of that column
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
                           200 at most so many characters of a text; else as in Python
@@ -27,7 +28,7 @@ from kproxy.output.times import render_size
 
 Row: TypeAlias = Mapping[str, Any]
 FIELD = re.compile(
-    r"(?:(?P<function>counts?|sum|max|min|most) +)?(?P<column>[a-z_][a-z0-9_]*)"
+    r"(?:(?P<function>counts?|sum|max|min|most) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +by +(?P<weight>[a-z_][a-z0-9_]*))?"
     r"(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
 )
 MARKS = re.compile(r"([\[\]|])")
@@ -74,7 +75,7 @@ def shown_by(template: str) -> set[str]:
 
 
 def _columns(fields: Iterable[Field]) -> set[str]:
-    return {name for field in fields for name in field.value.group("column", "key") if name} - {"rows"}
+    return {name for field in fields for name in field.value.group("column", "weight", "key") if name} - {"rows"}
 
 
 def fill(template: str, rows: Sequence[Row]) -> str:
@@ -135,16 +136,18 @@ def _number(value: float, spec: str) -> str:
 
 
 def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
-    function, column, key, wanted = field.group("function", "column", "key", "value")
+    function, column, weight, key, wanted = field.group("function", "column", "weight", "key", "value")
     if key is not None:
         rows = [row for row in rows if _text(row.get(key)) == wanted]
     if column == "rows" and function is None:
         return len(rows)
-    if rows and column not in rows[0]:
-        raise TemplateError(f"the rows have no column {column!r}")
+    if rows and (missing := {column, weight or column} - rows[0].keys()):
+        raise TemplateError(f"the rows have no column {missing.pop()!r}")
     if column == "client_id":
         rows = [{column: row[column] or NO_CLIENT_ID} for row in rows]
     first = rows[0][column] if rows else None
+    if function == "counts":
+        return _counts((row[column], row[weight] or 0 if weight else 1) for row in rows if row[column] is not None)
     return (
         first
         if function is None
@@ -152,11 +155,16 @@ def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
     )
 
 
+def _counts(values: Iterable[tuple[Any, int]]) -> str:
+    counted: Counter[str] = Counter()
+    for value, number in values:
+        counted[str(value)] += number
+    most_first = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{number:,} {value}" for value, number in most_first)
+
+
 def _of_all(function: str, first: Any, values: Sequence[Any]) -> Any:
     match function:
-        case "counts":
-            counted = sorted(Counter(map(str, values)).items(), key=lambda each: (-each[1], each[0]))
-            return ", ".join(f"{count:,} {value}" for value, count in counted)
         case "count":
             return len({str(value) for value in values})
         case "sum":

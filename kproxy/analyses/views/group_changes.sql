@@ -13,8 +13,17 @@ WITH generations AS (
   SELECT s.*, CASE WHEN NOT EXISTS (
       SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
         AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
-      ) THEN s.last_micros + 5500000 END AS there_until_micros
-  FROM (SELECT *, lead(first_micros) OVER (PARTITION BY group_key, member_id ORDER BY first_micros) AS next_micros FROM group_spells) s
+      ) THEN s.last_micros + 5500000
+    -- a static member that is stopped keeps its place for a session, by default of 45 s, or until it is back
+    WHEN EXISTS (
+      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id AND l.generation = -2
+        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
+      ) THEN least(s.last_micros + 45000000, coalesce(s.back_micros - 1, 9000000000000000000)) END AS there_until_micros
+  FROM (
+    SELECT *, lead(first_micros) OVER (PARTITION BY group_key, member_id ORDER BY first_micros) AS next_micros,
+      lead(first_micros) OVER (PARTITION BY group_key, identity ORDER BY first_micros) AS back_micros
+    FROM group_spells
+  ) s
 ), members_before AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
   FROM generations g JOIN stays s ON s.group_key = g.group_key
@@ -36,7 +45,8 @@ WITH generations AS (
   -- a leave that removes a static member (by an administrator) names only its instance
   SELECT e.group_key, coalesce(nullif(e.member_id, ''), i.member_id, '') AS member_id, e.group_instance_id, e.connection_id,
     e.generation, e.group_type, e.error_code, e.reason, e.client_id AS sender,
-    epoch_us(coalesce(e.request_at, e.seen_at)) AS sent_micros, epoch_us(e.seen_at) AS answered_micros
+    epoch_us(coalesce(e.request_at, e.seen_at)) AS sent_micros,
+    epoch_us(e.seen_at) + CASE WHEN e.seen_at = e.request_at THEN 60000000 ELSE 0 END AS answered_micros -- it did not wait for the answer
   FROM keyed_group_events e
   LEFT JOIN latest_instances i ON i.group_key = e.group_key AND i.group_instance_id = e.group_instance_id
   WHERE e.event = 'leave'
@@ -283,7 +293,7 @@ WITH generations AS (
   FROM generations g JOIN group_coordinator_moves m ON m.group_key = g.group_key
     AND m.rebalanced AND m.micros > g.previous_micros AND m.began_micros <= g.formed_micros
     AND g.began_micros >= m.began_micros AND g.formed_micros <= m.micros + 60000000
-  WHERE g.previous_generation IS NOT NULL
+  WHERE g.previous_generation IS NOT NULL AND NOT g.emptied
 )
 SELECT * EXCLUDE (is_back), row_number() OVER (PARTITION BY group_key, generation ORDER BY is_back, micros, rank, member_id) AS place
 FROM (

@@ -33,7 +33,7 @@ WITH coordinators AS (
   GROUP BY m.group_key, m.micros, m.coordinator, m.previous
 ), formed AS (
   SELECT m.group_key, m.micros, max(CASE WHEN g.formed_micros <= m.began_micros THEN g.place END) AS place,
-    max(CASE WHEN g.formed AND g.previous_generation IS NOT NULL AND g.formed_micros >= m.began_micros
+    max(CASE WHEN g.formed AND NOT g.emptied AND g.previous_generation IS NOT NULL AND g.formed_micros >= m.began_micros
       AND g.began_micros >= m.began_micros AND g.previous_micros < m.micros AND g.formed_micros <= m.micros + 60000000
       THEN 1 ELSE 0 END) AS rebalanced
   FROM coordinator_moves m JOIN group_generations g ON g.group_key = m.group_key

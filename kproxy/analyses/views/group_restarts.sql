@@ -1,7 +1,7 @@
 /*
 meaning: >-
   From when to when (from_micros, to_micros) members of a group were restarted: cause "deployment" where several were, once or
-  twice each (of members with one client id: all, or one after the other); "restart loop" where they were, or one was, more often.
+  twice each, or to another host (of members with one client id: all, or one after the other); "restart loop" where they were, or one was, more often.
   Members that leave and join within two minutes of each other belong together. A program that comes, leaves as one should and comes again, while the group has no other member, is a job that
   somebody starts again and again, and neither.
 stored: true
@@ -48,12 +48,20 @@ WITH departures AS (
   FROM restart_series s
   LEFT JOIN (SELECT DISTINCT group_key, series, came FROM restart_series) c
     ON c.group_key = s.group_key AND c.series = s.series AND c.came = s.went
+), places AS (
+  -- members that are the first of their client id at an address: what comes there was moved, as Connect moves tasks
+  SELECT group_key, member_id
+  FROM (SELECT group_key, member_id, row_number() OVER (PARTITION BY group_key, client_id, client_address ORDER BY first_micros, member_id) AS nth
+    FROM group_spells WHERE client_address IS NOT NULL) first_come
+  WHERE nth = 1
 ), restart_sums AS (
-  SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
+  SELECT c.group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros, count(DISTINCT p.member_id) AS moved,
     count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
     count(DISTINCT CASE WHEN came_itself THEN went END) AS again,
     bool_and(is_clean) AS is_clean, bool_or(at_once) AS at_once, list(DISTINCT client_id) AS client_ids, list_concat(list(went), list(came)) AS chain
-  FROM chains GROUP BY group_key, series
+  FROM chains c
+  LEFT JOIN places p ON p.group_key = c.group_key AND p.member_id = c.came
+  GROUP BY c.group_key, c.series
 ), stays AS (
   SELECT s.group_key, e.client_id, s.member_id, min(s.first_micros) AS first_micros, max(s.last_micros) AS last_micros
   FROM group_spells s
@@ -64,7 +72,7 @@ WITH departures AS (
 SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
   CAST(members AS VARCHAR) || ' members were restarted in ' || CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
 FROM restart_sums r
-WHERE members >= 2 AND came >= 2 AND again < 2 * members
+WHERE members >= 2 AND came >= 2 AND (again < 2 * members OR moved * 3 > came)
   AND NOT (at_once AND EXISTS (
     -- several went before one came, under the name of one that stayed: the group was made smaller, and larger again
     SELECT 1 FROM stays s
@@ -76,7 +84,7 @@ SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
     CAST(again + members AS VARCHAR) || ' times in ' ||
     CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
 FROM restart_sums AS r
-WHERE again >= 2 * members AND members > 0
+WHERE again >= 2 * members AND members > 0 AND (members < 2 OR moved * 3 <= came)
   AND (members > 1 OR NOT is_clean OR EXISTS (
     SELECT 1 FROM group_spells AS s
     WHERE s.group_key = r.group_key AND s.last_micros >= r.from_micros AND s.first_micros <= r.to_micros

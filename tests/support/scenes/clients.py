@@ -301,7 +301,7 @@ def _(tables: Rows, bad: bool) -> None:
         slow = loaded if bad else second < 10  # the other broker is slow when nobody loads it
         shop.ask(second, ApiKey.PRODUCE, seconds=0.6 if slow else 0.002, request_size=200, acks=-1)
         if loaded:
-            bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=900_000, acks=-1)
+            bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=1_200_000, acks=-1)
 
 
 @scene("clock_jump", client_id="shop", direction="back", set_by_ms=5_900, went_at=moment(10), connections=1)

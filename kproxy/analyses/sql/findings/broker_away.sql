@@ -15,7 +15,7 @@ columns:
   how: closed its connections, or stopped answering
   went_at: the first connection that it closed, or its last answer (UTC)
   back_at: its first answer after that (UTC); none in this capture
-  needed_ms: milliseconds until all of that worked again for the client; what was not done again does not count
+  needed_ms: milliseconds until all of that worked again for the client; what was not done again, or no later than usual, does not count
   stopped: what the client did there and never again (produce, fetch, group), although it went on elsewhere; none
   brokers_in_turn: "brokers of the cluster that went one after the other, all but the last back again: from 2 on a rolling restart"
 action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.
@@ -137,6 +137,9 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
         max(struct_pack(at_us := d.at_us, connection_id := d.connection_id, exchange := CAST(NULL AS BIGINT))) AS example
     FROM away AS a
     JOIN done AS d ON d.cluster = a.cluster AND d.broker = a.broker AND d.at_us BETWEEN a.went_us - 30000000 AND a.last_us
+    JOIN connections AS c ON c.connection_id = d.connection_id
+    WHERE (c.closed_at IS NULL OR epoch_us(c.closed_at) >= a.went_us) -- else the client itself had ended that work
+        AND (d.kind <> 'produce' OR d.at_us >= a.went_us - 5000000) -- nor is it known to write to that partition soon
     GROUP BY a.cluster, a.broker, a.how, a.went_us, a.last_us, a.back_us, d.client_id, d.client_address, d.kind, d.name, d.partition
 ), again AS (
     SELECT u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition, min(d.at_us) AS again_us,
@@ -146,10 +149,21 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
         AND d.kind = u.kind AND d.name = u.name AND d.partition = u.partition
         AND d.at_us > CASE WHEN d.broker = u.broker THEN u.last_us ELSE u.went_us END
     GROUP BY u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition
+), pauses AS ( -- how long a client leaves a partition out of those that it writes to in turn
+    SELECT d.cluster, d.client_id, d.client_address, d.name, max(d.at_us - d.before_us) AS usual_us
+    FROM (
+        SELECT *, lag(at_us) OVER (PARTITION BY cluster, client_id, client_address, name, partition ORDER BY at_us) AS before_us
+        FROM done
+        WHERE kind = 'produce'
+    ) AS d
+    LEFT JOIN away AS a ON a.cluster = d.cluster AND a.went_us BETWEEN d.before_us AND d.at_us
+    WHERE a.cluster IS NULL
+    GROUP BY d.cluster, d.client_id, d.client_address, d.name
 ), lasting AS ( -- clients that went on for ten seconds
     SELECT cluster, client_id, client_address, max(at_us) AS at_us FROM done GROUP BY cluster, client_id, client_address
 )
-SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_address, u.software, u.kind, u.example, a.again_us, a.example AS example_again,
+SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_address, u.software, u.kind, u.example,
+    CASE WHEN p.usual_us IS NULL OR a.again_us - u.example.at_us > p.usual_us THEN a.again_us END AS again_us, a.example AS example_again,
     t.brokers_in_turn,
     l.at_us - u.went_us >= 10000000
         AND max(a.again_us) OVER (PARTITION BY u.cluster, u.broker, u.went_us, u.client_id, u.client_address, u.kind) IS NULL AS goes_on
@@ -159,3 +173,5 @@ JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM 
 LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us
     AND a.client_id IS NOT DISTINCT FROM u.client_id AND a.client_address = u.client_address
     AND a.kind = u.kind AND a.name = u.name AND a.partition = u.partition
+LEFT JOIN pauses AS p ON u.kind = 'produce' AND p.cluster = u.cluster AND p.client_id IS NOT DISTINCT FROM u.client_id
+    AND p.client_address = u.client_address AND p.name = u.name

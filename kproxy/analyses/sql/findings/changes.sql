@@ -18,7 +18,7 @@ reference: https://kafka.apache.org/documentation/#basic_ops
 parameters:
   pause_seconds: {default: 600, meaning: "After so long without such a change, the next one has a row of its own."}
 sampled: Changes may be among the exchanges that are missing.
-verdict: "{sum changes:change/changes} by {count client_id:client/clients}: {counts what:200}. {most changes}: {client_id} at {client_address}, {what}, {resource}, at {first_at:time}."
+verdict: "{sum changes:change/changes} by {count client_id:client/clients}: {counts what by changes:200}. {most changes}: {client_id} at {client_address}, {what}, {resource}, at {first_at:time}."
 order: 60
 only_if: FROM exchanges WHERE api_key IN (19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 57)
 frame:

@@ -34,12 +34,14 @@ frame:
   is_summed: true
 */
 WITH commits AS (
-    SELECT *,
+    SELECT o.*,
         partition_offset - lag(partition_offset) OVER (
-            PARTITION BY connection_id, group_id, topic, partition ORDER BY at_us, exchange
+            PARTITION BY o.connection_id, o.group_id, o.topic, o.partition ORDER BY at_us, o.exchange
         ) AS step
-    FROM client_offsets
-    WHERE kind = 'commit' AND coalesce(error_code, 0) = 0
+    FROM client_offsets AS o
+    JOIN exchanges AS e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
+    WHERE e.api_key = 8 -- those of transactions are for small_transactions to judge
+        AND kind = 'commit' AND coalesce(o.error_code, 0) = 0
 ), moves AS ( -- a commit of many partitions is one
     SELECT group_id, client_id, client_address, cluster, topic, connection_id, exchange, at_us, seen_at,
         max(software) AS software, sum(step) AS step

@@ -30,11 +30,27 @@ frame:
   having: batches >= $min_batches
   order_by: batches DESC
 */
+WITH producers AS (
+    SELECT b.cluster, median(epoch_ms(b.max_timestamp) - b.at_us // 1000) AS ahead_ms,
+        -- brokers from 4.0 on take nothing that is an hour ahead of their own clock
+        max(CASE WHEN v.lowest >= 4 AND b.error_code = 0 THEN 1 ELSE 0 END) AS is_taken_by_new
+    FROM client_batches AS b
+    LEFT JOIN broker_versions AS v ON v.api_key = 1 AND v.broker_address || ':' || CAST(v.broker_port AS VARCHAR) = b.broker
+    WHERE b.direction = 'produce' AND b.timestamp_type = 'CreateTime'
+    GROUP BY b.cluster, b.client_id, b.client_address
+), late_captures AS ( -- all are as far ahead: it is the capture's clock that is behind
+    SELECT cluster
+    FROM producers
+    GROUP BY cluster
+    HAVING min(ahead_ms) >= $min_ahead_seconds * 1000 AND max(ahead_ms) - min(ahead_ms) < 60000
+        AND (count(*) > 1 OR (min(ahead_ms) > 3660000 AND max(is_taken_by_new) = 1))
+)
 SELECT *
 FROM client_batches AS b
 WHERE direction = 'produce'
     AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = b.cluster)
     AND timestamp_type = 'CreateTime'
+    AND NOT EXISTS (SELECT 1 FROM late_captures AS l WHERE l.cluster = b.cluster)
     AND NOT EXISTS ( -- whose records get the broker's time
         SELECT 1 FROM client_batches AS f
         WHERE f.direction = 'fetch' AND f.timestamp_type = 'LogAppendTime' AND f.cluster = b.cluster AND f.topic = b.topic)

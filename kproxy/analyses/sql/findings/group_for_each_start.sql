@@ -37,6 +37,7 @@ WITH joined AS (
         max(seen_at) AS last_at, max(at_us) AS last_us, min(example_of(at_us, connection_id, exchange)) AS example
     FROM client_group_events
     WHERE group_type IN ('classic', 'consumer') AND event IN ('join', 'heartbeat') AND group_id NOT LIKE 'console-consumer-%'
+        AND group_id NOT IN (SELECT unnest(groups) FROM exchanges WHERE api_key = 42 AND groups IS NOT NULL) -- DeleteGroups: as tests do
     GROUP BY client_id, client_address, cluster, group_id
 ), ordered AS (
     SELECT *, max(last_us) OVER (

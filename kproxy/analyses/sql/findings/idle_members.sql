@@ -36,8 +36,10 @@ frame:
 WITH assigned AS (
     SELECT *,
         max(generation) OVER (PARTITION BY group_key) AS last_generation
-    FROM client_group_events
+    FROM client_group_events AS e
     WHERE event = 'assign' AND coalesce(error_code, 0) = 0 AND assignment IS NOT NULL
+        -- Kafka Streams: without a partition it has replicas in standby
+        AND NOT EXISTS (SELECT 1 FROM group_events AS j WHERE j.group_id = e.group_id AND j.protocol = 'stream')
 ), epochs AS (
     -- KIP-848: each member learns of the group's epoch, and of its own partitions where these change
     SELECT e.*, t.until_us,

@@ -77,7 +77,7 @@ WITH sent AS (
         min(first_at) AS first_at, max(last_at) AS last_at, min(example) AS example
     FROM loaded
     GROUP BY cluster, broker, client_address
-    HAVING count(*) >= 3
+    HAVING count(*) >= 3 AND median(work) >= 1000000 -- a broker that works has time for less
 ), marked AS ( -- answers to others, in these seconds, and in seconds in which it sends hardly anything
     SELECT b.cluster, b.broker, b.client_address, s.client_id AS other_client_id, s.client_address AS other_address,
         s.api_key, s.api_name, s.took_us,

@@ -51,6 +51,7 @@ WITH refused AS (
     JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
     WHERE r.error_code IN (-1, 12, 17, 21, 24, 26, 28, 32, 35, 37, 38, 40, 42, 43, 44, 49, 50, 56, 68, 69, 76, 81, 87, 128)
         AND r.api_key IN (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 22, 24, 25, 26, 28, 37, 42, 68, 69, 76, 78, 79, 88)
+        AND NOT (r.api_key = 69 AND r.error_code = 69) -- clients ask so of each group, and then with DescribeGroups
 ), worked AS (
     SELECT client_id, client_address, cluster, api_key, unnest(list_append(topics, coalesce(group_id, transactional_id))) AS refused_for, at_us
     FROM client_exchanges
