@@ -896,6 +896,9 @@ def _encrypt(job: Job) -> None:
     encrypted = []
     job.passed.clear()
     for batch in batches:
+        if batch.is_control:  # it would stay as it is
+            job.refused = ErrorCode.INVALID_RECORD, "clients write no control records"
+            return
         try:
             made = _encrypted(batch, job, job.key)
         except TooLarge:

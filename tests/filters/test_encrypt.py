@@ -368,6 +368,8 @@ def test_a_rule_opens_what_its_own_key_has_wrapped_and_those_it_had_before(monke
 
 def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
+    control = bench.produce("orders", records=stored(VALUES, attributes=0x20))
+    assert errors_in(control)["orders"][0] == ErrorCode.INVALID_RECORD, "as brokers do: it would stay plain"
     whole = stored(VALUES)
     for records in (whole[:-1], whole[:-1] + b"\x7f", whole + b"rest"):
         assert errors_in(bench.produce("orders", records=records))["orders"][0] == ErrorCode.CORRUPT_MESSAGE
