@@ -48,9 +48,9 @@ cdef Py_ssize_t REPLICAS = _place(PARTITION_STATES, "replicas")
 
 cdef bint has_states(Body response):
     """Return whether a response says anything of leaders."""
-    if response.name in REFUSALS:
-        return response.codes.size and response.count()
-    return response.count() and response.name in DESCRIPTIONS
+    if not response.count():
+        return False
+    return response.name in DESCRIPTIONS or (response.codes.size and response.name in REFUSALS)
 
 
 cdef int write_states(Rows rows, Head head, Exchange exchange, Body response, dict known) except -1:
