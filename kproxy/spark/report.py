@@ -18,7 +18,6 @@ need their connection, also if it began long before.
 """
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -54,7 +53,6 @@ DAY_FORMAT = "yyyy-MM-dd"
 MOST_NAMED = 20
 TASKS = 16  # the analysis that takes longest takes an eighth of the time of all
 FEW = 4  # analyses that need a view: one task makes it, and answers them; the driver makes it for more
-KEPT_SECONDS = 10  # how long tables stay open for another task
 
 
 class Narrowed(Struct, frozen=True):
@@ -277,35 +275,22 @@ def _length(task: list[Asked]) -> int:
 class OpenedTables:
     """The tables that this process keeps open from one task to the next, with the views that the tasks have made.
 
-    They are closed when no task came for a while. Their files are in Spark's own folder, which it removes when it ends a process.
+    Spark ends a process to which no task came for a minute, and removes its folder, in which DuckDB's files are.
     """
 
     def __init__(self) -> None:
         self._folders: Folders | None = None
         self._database: Database | None = None
-        self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()  # held while a task runs, and while tables are closed
 
     @contextmanager
     def use(self, folders: Folders) -> Iterator[Database]:
-        with self._lock:
-            self._timer = None
-            if self._database is None or self._folders != folders:
-                self._close()
-                local = os.environ.get("SPARK_LOCAL_DIRS")
-                self._folders, self._database = folders, folders.open(Path(local.split(",")[0]) if local else None)
-            yield self._database
-            if "SPARK_REUSE_WORKER" in os.environ:
-                self._timer = threading.Timer(KEPT_SECONDS, self._end)
-                self._timer.daemon = True
-                self._timer.start()
-            else:
-                self._close()
-
-    def _end(self) -> None:
-        with self._lock:
-            if self._timer is threading.current_thread():  # no task came since
-                self._close()
+        if self._database is None or self._folders != folders:
+            self._close()
+            local = os.environ.get("SPARK_LOCAL_DIRS")
+            self._folders, self._database = folders, folders.open(Path(local.split(",")[0]) if local else None)
+        yield self._database
+        if "SPARK_REUSE_WORKER" not in os.environ:
+            self._close()
 
     def _close(self) -> None:
         if self._database is not None:

@@ -18,7 +18,6 @@ import pytest
 from msgspec.structs import replace
 
 import kproxy.spark.ingest
-import kproxy.spark.report
 from kproxy.analyses.duck import PREFIX
 from kproxy.analyses.library import load_views
 from kproxy.capture import Capture
@@ -516,16 +515,9 @@ def test_tasks_of_a_report_find_its_tables_open(tmp_path: Path, monkeypatch: pyt
     opened, folders = OpenedTables(), Folders([str(tmp_path / "decoded")], load_views(), False, None, "first")
     with opened.use(folders) as first:
         assert len([*tmp_path.glob(f"{PREFIX}*")]) == 1  # Spark removes it when it ends the process
-    monkeypatch.setattr(kproxy.spark.report, "KEPT_SECONDS", 0)
     with opened.use(folders) as second:
         assert second is first
-    assert opened._timer is not None
-    opened._timer.join()
-    assert [*tmp_path.glob(f"{PREFIX}*")] == []
-    monkeypatch.setattr(kproxy.spark.report, "KEPT_SECONDS", 60)
-    with opened.use(folders) as third:
-        pass
     monkeypatch.delenv("SPARK_REUSE_WORKER")
-    with opened.use(replace(folders, report="second")) as fourth:
-        assert fourth is not third
+    with opened.use(replace(folders, report="second")) as third:
+        assert third is not first
     assert [*tmp_path.glob(f"{PREFIX}*")] == []
