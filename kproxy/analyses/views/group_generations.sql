@@ -124,7 +124,10 @@ WITH classic AS (
 ), emptied AS (
   SELECT group_key, CAST(generation AS BIGINT) + 1 AS generation, max(group_type) AS group_type, min(asked) AS asked_micros,
     max(known) AS formed_micros
-  FROM left_behind GROUP BY group_key, generation HAVING count(*) = count(known)
+  FROM left_behind AS l
+  WHERE NOT EXISTS ( -- a group that empties counts a generation for it
+    SELECT 1 FROM known_generations k WHERE k.group_key = l.group_key AND k.generation = l.generation + 1)
+  GROUP BY group_key, generation HAVING count(*) = count(known)
 ), found AS (
   SELECT * FROM known_generations
   UNION ALL

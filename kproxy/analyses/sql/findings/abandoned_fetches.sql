@@ -35,6 +35,8 @@ JOIN client_connections AS c ON c.connection_id = e.connection_id
 WHERE e.api_key = 1 AND (e.unanswered IS NOT NULL OR epoch_us(e.response_at) > c.closed_us) AND coalesce(e.replica_id, -1) < 0 AND e.max_wait_ms >= 2000
     AND c.closed_by = 'client' AND c.closed_us IS NOT NULL
     AND c.closed_us - e.at_us BETWEEN 900000 AND e.max_wait_ms * 1000
+    AND NOT EXISTS ( -- the capture lacks the answer: brokers answer in turn
+        SELECT 1 FROM exchanges AS n WHERE n.connection_id = e.connection_id AND n.exchange > e.exchange AND n.response_at IS NOT NULL)
     AND EXISTS ( -- it goes on
         SELECT 1 FROM client_exchanges AS o
         WHERE o.api_key = 1 AND o.client_id IS NOT DISTINCT FROM e.client_id AND o.client_address = e.client_address AND o.broker = e.broker

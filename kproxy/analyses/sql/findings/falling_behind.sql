@@ -152,6 +152,10 @@ WITH reads AS (
         AND h.topic = l.topic AND h.partition = l.partition
     LEFT JOIN ahead AS a ON a.client_id IS NOT DISTINCT FROM l.client_id AND a.client_address = l.client_address AND a.cluster = l.cluster
         AND a.topic = l.topic AND a.partition = l.partition
+    WHERE NOT EXISTS ( -- one whose broker has just gone looks for another one: its handler is not the cause
+        SELECT 1 FROM client_connections AS c
+        WHERE c.client_id IS NOT DISTINCT FROM l.client_id AND c.client_address = l.client_address AND c.cluster = l.cluster
+            AND c.closed_by = 'broker' AND c.closed_us BETWEEN l.until_us - least(l.behind_us, 60000000) - 5000000 AND l.until_us)
 ), causes AS (
     SELECT *, CAST(NULL AS TIMESTAMPTZ) AS first_at, CAST(NULL AS TIMESTAMPTZ) AS last_at,
         CASE

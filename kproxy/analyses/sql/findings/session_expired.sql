@@ -58,7 +58,9 @@ WITH refused AS (
     LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us
     LEFT JOIN beats AS b ON b.connection_id = r.connection_id
         AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
-    WHERE r.nth = 1 AND l.left_us IS NULL AND (r.event <> 'commit' OR EXISTS ( -- anybody may send a commit in a member's name
+    WHERE r.nth = 1 AND l.left_us IS NULL
+    AND r.at_us - epoch_us(coalesce(r.request_at, r.seen_at)) < 2000000 -- else it was the broker that stood still
+    AND (r.event <> 'commit' OR EXISTS ( -- anybody may send a commit in a member's name
         SELECT 1 FROM beats AS w WHERE w.group_id = r.group_id AND w.member_id = r.member_id AND w.at_us < r.at_us)
     ) AND NOT EXISTS (
         SELECT 1
