@@ -68,7 +68,8 @@ What bounds memory
     little more), 4 KiB of requests in flight, and the objects that filters get for a held frame.
 
     No link takes the event loop for more than some milliseconds: ready sockets and held frames in a chunk are handled for 2 ms
-    in a turn (TURN_NS); frames above 128 KiB are decoded and encoded in a thread (codec_thread.py).
+    in a turn (TURN_NS); frames above 128 KiB are decoded and encoded in a thread (codec_thread.py), unless they are records for
+    the most part: then the filters say what takes long.
 
 When the tap's ring is full, the ends of frames, then whole exchanges are left out and counted; traffic does not wait
 (tap_cursor.pyx; kproxy.proxy.tap).
