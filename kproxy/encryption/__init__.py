@@ -8,7 +8,6 @@ records one by one.
     fields.py       how an encrypted field of a value stands in a text, the name of its place, and where a value has one
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     editors.pyx     encrypt and decrypt values from one buffer into another
-    gcm.pyx         Gcm: AES-256-GCM with a data key, for large and for small values
     batches.py      encrypt_batch, decrypt_batch: whole batches; policies for what cannot be decrypted
     reading.py      OutputKeys: fields of records in captures, for decode, sql, report and the page
     services/       what makes and unwraps data keys: contract.py says how, one module for each key service

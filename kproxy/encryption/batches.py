@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from kproxy.encryption.data_keys import MOST_QUESTIONS, KeyNotYet, ReadingCipher, SealKey, WritingKey
@@ -30,7 +30,6 @@ from kproxy.encryption.envelope import (
     split,
 )
 from kproxy.encryption.fields import sealed_in
-from kproxy.encryption.gcm import Gcm
 from kproxy.encryption.services.contract import KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
@@ -205,12 +204,12 @@ class ValueReader:
         """
         return self._read(key, value, VALUE if header is None else HEADER, header)
 
-    def cipher_of_values(self) -> tuple[bytes, Gcm] | None:
-        """Return the envelope of the last value, and what decrypts others with it; None: ``read`` has to."""
+    def cipher_of_values(self) -> tuple[bytes, Callable[..., object]] | None:
+        """Return the envelope of the last value, and what decrypts others with it into a buffer; None: ``read`` has to."""
         encoded, envelope, gcm = self._last[VALUE]
-        if self.waits or envelope.codec != Codec.NONE or not isinstance(gcm, Gcm):
+        if self.waits or envelope.codec != Codec.NONE or not isinstance(gcm, AESGCM):
             return None
-        return encoded, gcm
+        return encoded, gcm.decrypt_into
 
     def reading_with(self, fields: EditFields) -> EditFields:
         """Return what reads a value, and then decrypts its fields."""
@@ -261,7 +260,7 @@ class ValueReader:
         if self.waits:
             return value
         envelope, cipher, gcm = known
-        assert isinstance(gcm, Gcm)
+        assert isinstance(gcm, AESGCM)
         _check_size(value, envelope, part)
         end = len(envelope)
         nonce_end = end + NONCE

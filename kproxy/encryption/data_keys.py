@@ -25,14 +25,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from zstandard import ZstdCompressor
 
 from kproxy.encryption.editors import SealingEditor
 from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, NONCE, TAG, Envelope, place_of
-from kproxy.encryption.gcm import Gcm
 from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services.contract import (
     DATA_KEY_SIZE,
@@ -60,7 +59,7 @@ SIV_KEY_SIZE = 64  # bytes: two keys of AES-256
 
 Seal = Callable[[bytes | None, bytes], bytes]  # record key, value -> encrypted value
 SealKey = Callable[[bytes], bytes]  # record key -> encrypted record key
-ReadingCipher = Gcm | AESSIV  # of values and headers; of record keys
+ReadingCipher = AESGCM | AESSIV  # of values and headers; of record keys
 SealHeader = Callable[[bytes | None, bytes, bytes], bytes]  # record key, header name, its value -> encrypted value
 # Record key, path of the field, its text in UTF-8 or its bytes, whether it is a text -> what is encrypted
 SealField = Callable[[bytes | None, bytes, bytes, bool], bytes]
@@ -90,7 +89,7 @@ class WritingKey:
             is_text: Envelope(key_name, topic, data_key.wrapped, part=FIELD if is_text else BYTES_FIELD).encoded()
             for is_text in (True, False)
         }
-        self._aes = Gcm(data_key.plain)
+        self._aes = AESGCM(data_key.plain)
         self._numbers = itertools.count()
         self._blocks: dict[int, list[int]] = {}  # one number for each thread, as += in two threads loses some
         self.records = 0
@@ -113,7 +112,7 @@ class WritingKey:
     @contextmanager
     def sealing_values(self) -> Iterator[SealingEditor]:
         """Return what encrypts the values of one batch that are not compressed before, in one thread."""
-        editor = SealingEditor(self._aes, self._envelope, os.urandom(4), self._numbers)
+        editor = SealingEditor(self._aes.encrypt_into, self._envelope, os.urandom(4), self._numbers)
         try:
             yield editor
         finally:
@@ -194,7 +193,7 @@ class Question(NamedTuple):
     def cipher(self, data_key: bytes) -> ReadingCipher:
         """Return what the fields are read with."""
         if not self.is_for_keys:
-            return Gcm(data_key)
+            return AESGCM(data_key)
         info = b"kproxy record keys of " + self.topic.encode()
         return AESSIV(HKDF(SHA512(), SIV_KEY_SIZE, None, info).derive(data_key))
 

@@ -1,20 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Encrypt and decrypt the values of records from their batch right into the new one, without objects for them.
 
-Only AES-256-GCM of values that are not compressed is here, which is nearly all there is to do. The format is in the package.
+Only AES-256-GCM of values that are not compressed is here, which is nearly all there is to do. The cipher is that of
+`cryptography`: the function that writes into a given buffer. The format is in the package.
 """
 
 from collections.abc import Callable, Iterator
 
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
-from kproxy.encryption.gcm cimport Gcm
 from kproxy.protocol.records.in_place cimport Editor
 from kproxy.protocol.records.shape cimport RecordShape
 from kproxy.protocol.wire cimport be64, Buffer, put, reserve
+
+from cryptography.exceptions import InvalidTag
 
 from kproxy.encryption.envelope import MARKER, NONCE, TAG
 
@@ -28,6 +32,19 @@ assert (NONCE, TAG, len(MARKER)) == (NONCE_SIZE, TAG_SIZE, MARKER_SIZE)
 
 cdef bytes marker = MARKER
 cdef const uint8_t *marker_at = <const uint8_t *>PyBytes_AS_STRING(marker)
+
+
+cdef bytes bound_to(bytes envelope, const RecordShape *record):
+    """Return the associated data of a value."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(envelope)
+    cdef bint has_key = record.key_size >= 0
+    cdef bytes bound = PyBytes_FromStringAndSize(NULL, size + 1 + (record.key_size if has_key else 0))
+    cdef char *at = PyBytes_AS_STRING(bound)
+    memcpy(at, PyBytes_AS_STRING(envelope), size)
+    at[size] = has_key
+    if has_key:
+        memcpy(at + size + 1, record.key, record.key_size)
+    return bound
 
 
 cdef class WholeValueEditor(Editor):
@@ -72,7 +89,7 @@ cdef class SealingEditor(WholeValueEditor):
     """Encrypts values.
 
     Args:
-        cipher: with the data key.
+        encrypt_into: of AESGCM: nonce, plain bytes, associated data, and the buffer for the encrypted bytes and the tag.
         envelope: what each value begins with.
         salt: the first 4 bytes of the nonces.
         numbers: gives the rest of each nonce, and gives no number twice.
@@ -82,7 +99,7 @@ cdef class SealingEditor(WholeValueEditor):
         blocks: how many blocks of 16 bytes the cipher made, one more for each tag.
     """
 
-    cdef Gcm cipher
+    cdef object encrypt_into
     cdef bytes envelope
     cdef bytes salt
     cdef object numbers
@@ -91,11 +108,11 @@ cdef class SealingEditor(WholeValueEditor):
     cdef readonly int64_t blocks
 
     def __init__(
-        self, Gcm cipher not None, bytes envelope not None, bytes salt not None, numbers: Iterator[int],
+        self, encrypt_into: Callable[..., object], bytes envelope not None, bytes salt not None, numbers: Iterator[int],
     ):
         if PyBytes_GET_SIZE(salt) != SALT_SIZE:
             raise ValueError(f"a salt has {SALT_SIZE} bytes")
-        self.cipher = cipher
+        self.encrypt_into = encrypt_into
         self.envelope = envelope
         self.salt = salt
         self.numbers = numbers
@@ -121,7 +138,10 @@ cdef class SealingEditor(WholeValueEditor):
         at += size
         memcpy(at, PyBytes_AS_STRING(self.salt), SALT_SIZE)
         memcpy(at + SALT_SIZE, &swapped, sizeof(uint64_t))
-        self.cipher.seal(<const uint8_t *>at, self.envelope, record, at + NONCE_SIZE)
+        nonce = PyBytes_FromStringAndSize(<char *>at, NONCE_SIZE)
+        plain = PyMemoryView_FromMemory(<char *>record.value, record.value_size, PyBUF_READ)
+        sealed = PyMemoryView_FromMemory(<char *>at + NONCE_SIZE, record.value_size + TAG_SIZE, PyBUF_WRITE)
+        self.encrypt_into(nonce, plain, bound_to(self.envelope, record), sealed)
         return True
 
 
@@ -131,22 +151,22 @@ cdef class OpeningEditor(WholeValueEditor):
     Args:
         read: a record's key (None if it has none) and a value -> the plain value, or the same object; what it raises, the edit
             raises.
-        known: called after *read*: the envelope of that value, and its cipher; None if there is none, or it is not all that it
-            takes.
+        cipher: called after *read*: the envelope of that value, and decrypt_into of its AESGCM; None if there is none, or it
+            is not all that it takes.
     """
 
     cdef object read
-    cdef object known
-    cdef Gcm cipher
+    cdef object cipher
     cdef bytes envelope  # of the last value; None: there is no cipher at hand
     cdef const uint8_t *envelope_at
     cdef Py_ssize_t envelope_size  # 0: there is none
+    cdef object decrypt_into
 
     def __init__(
-        self, read: Callable[[bytes | None, bytes], bytes], known: Callable[[], tuple[bytes, Gcm] | None],
+        self, read: Callable[[bytes | None, bytes], bytes], cipher: Callable[[], tuple[bytes, Callable[..., object]] | None],
     ):
         self.read = read
-        self.known = known
+        self.cipher = cipher
 
     cdef int64_t size_of(self, const RecordShape *record) noexcept nogil:
         """Return the size of the plain value, if the cipher at hand may open it."""
@@ -166,8 +186,8 @@ cdef class OpeningEditor(WholeValueEditor):
             key = PyBytes_FromStringAndSize(<const char *>record.key, record.key_size)
         given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
         changed = <bytes?>self.read(key, given)
-        known = self.known()
-        self.envelope, self.cipher = (None, None) if known is None else known
+        known = self.cipher()
+        self.envelope, self.decrypt_into = (None, None) if known is None else known
         self.envelope_size = 0
         if self.envelope is not None:
             self.envelope_at = <const uint8_t *>PyBytes_AS_STRING(self.envelope)
@@ -179,4 +199,13 @@ cdef class OpeningEditor(WholeValueEditor):
 
     cdef bint write_into(self, const RecordShape *record, uint8_t *at) except -1:
         """Decrypt a value with the cipher at hand; return whether it opens. If not, ``read`` says why."""
-        return self.cipher.open(self.envelope, record, at)
+        cdef const uint8_t *begin = record.value + self.envelope_size
+        cdef Py_ssize_t left = record.value + record.value_size - begin - NONCE_SIZE
+        nonce = PyBytes_FromStringAndSize(<const char *>begin, NONCE_SIZE)
+        sealed = PyMemoryView_FromMemory(<char *>begin + NONCE_SIZE, left, PyBUF_READ)
+        plain = PyMemoryView_FromMemory(<char *>at, left - TAG_SIZE, PyBUF_WRITE)
+        try:
+            self.decrypt_into(nonce, sealed, bound_to(self.envelope, record), plain)
+        except InvalidTag:
+            return False
+        return True

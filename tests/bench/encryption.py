@@ -31,20 +31,21 @@ processes of a proxy, for the same records, round by round, both with a key of o
 whose encryption is at Maven Central. It gets *warm* CPU seconds of the same work first. "analyzes": kproxy decodes all traffic
 as well, which Kroxylicious does not; else it runs with --no-analysis. Needs java, Maven and `bao`.
 
-On the same machine, which was full, Java 17, two rounds: CPU ms a MB of values; in brackets kproxy's multiple of Kroxylicious'
+On the same machine, Java 17, three rounds: CPU ms a MB of values; in brackets kproxy's multiple of Kroxylicious', which is the
+median of the rounds
 
                             1 KB none     1 KB zstd     64 KB none    64 KB zstd
-    Kroxylicious, produce   2.14          6.31          1.55          1.59
-    Kroxylicious, fetch     2.19          3.26          1.85          1.64
-    kproxy, produce         1.86 (0.87)   1.70 (0.27)   1.06 (0.71)   1.32 (0.83)
-    kproxy, fetch           1.63 (0.74)   1.98 (0.61)   1.39 (0.75)   1.51 (0.92)
-    analyzes, produce       2.01 (0.94)   1.95 (0.31)   1.48 (0.98)   1.87 (1.17)
-    analyzes, fetch         2.57 (1.17)   2.31 (0.71)   2.04 (1.10)   2.24 (1.36)
+    Kroxylicious, produce   1.86          4.94          1.53          2.03
+    Kroxylicious, fetch     3.73          2.73          1.08          1.59
+    kproxy, produce         1.88 (0.98)   1.91 (0.39)   0.95 (0.62)   1.10 (0.66)
+    kproxy, fetch           1.92 (0.52)   1.75 (0.64)   0.95 (0.84)   0.96 (0.60)
+    analyzes, produce       2.36 (1.08)   2.00 (0.41)   1.30 (0.95)   1.07 (0.61)
+    analyzes, fetch         2.33 (0.67)   2.39 (0.83)   1.54 (1.42)   1.78 (0.96)
 
-The multiples of one round differ from the median by up to a third. The same clients through kproxy without a filter took 0.35 to
-0.4 ms a MB. In a process that has its caches for itself, the filter takes 0.6 ms a MB at 1 KB (0.36 us a record for AES-256-GCM
-by libcrypto, 0.6 by a call of `cryptography`) and 0.24 at 64 KB, where AES takes 0.06 and both CRCs 0.06. In a worker on a full
-machine a third of the time is Python's, some 200 calls a frame, as a frame of 1 MB takes the place of all else in the cache.
+The multiples of one round differ from the median by up to a half. The same clients through kproxy without a filter took 0.35 to
+0.4 ms a MB. In a process that has its caches for itself, the filter takes 1.1 ms a MB at 1 KB (0.6 us a record for a call of
+`cryptography`) and 0.24 at 64 KB, where AES takes 0.06 and both CRCs 0.06. In a worker a third of the time is Python's, some 200
+calls a frame, as a frame of 1 MB takes the place of all else in the cache.
 
 After 3 CPU seconds of work in place of 30 (--mb 4 --warm 1 --rounds 1), kproxy takes 0.05 to 0.2 times the CPU of Kroxylicious,
 whose code is still being compiled then. Once it is warm, the goal of at most half of its CPU is missed.
