@@ -37,6 +37,7 @@ BEFORE = {
     "joined",
     "follow-up",
     "metadata change",
+    "joined again",
 }  # kafka-python's leader joins again when it first knows its partitions
 LAST = 2  # number of the last member
 CAUSES = {  # disturbance -> cause, and the number of the member that is named

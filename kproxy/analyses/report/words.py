@@ -61,8 +61,9 @@ def lasting(micros: int) -> str:
 
 def _named(errors: dict[str, int]) -> str:
     listed = [f"{count:,} {name}" for name, count in errors.items()]
-    more = [counted(len(listed) - MOST_ERRORS, "more kind")] if len(listed) > MOST_ERRORS else []
-    return f" ({', '.join(listed[:MOST_ERRORS] + more)})" if listed else ""
+    if len(listed) > MOST_ERRORS + 1:  # one more takes no more room than to say so
+        listed[MOST_ERRORS:] = [f"{len(listed) - MOST_ERRORS:,} more kinds"]
+    return f" ({', '.join(listed)})" if listed else ""
 
 
 def _nothing(summary: Summary) -> str:

@@ -126,7 +126,7 @@ WITH classic AS (
     max(known) AS formed_micros
   FROM left_behind AS l
   WHERE NOT EXISTS ( -- a group that empties counts a generation for it
-    SELECT 1 FROM known_generations k WHERE k.group_key = l.group_key AND k.generation = l.generation + 1)
+    SELECT 1 FROM known_generations k WHERE k.group_key = l.group_key AND k.generation = CAST(l.generation AS BIGINT) + 1)
   GROUP BY group_key, generation HAVING count(*) = count(known)
 ), found AS (
   SELECT * FROM known_generations

@@ -214,10 +214,16 @@ def test_counts_and_names() -> None:
 
 
 def test_errors_are_named_the_most_frequent_first() -> None:
-    names = {"MEMBER_ID_REQUIRED": 1200, "NOT_COORDINATOR": 3, "UNKNOWN_MEMBER_ID": 2, "FENCED_LEADER_EPOCH": 1}
+    names = {
+        "MEMBER_ID_REQUIRED": 1200,
+        "NOT_COORDINATOR": 3,
+        "UNKNOWN_MEMBER_ID": 2,
+        "FENCED_LEADER_EPOCH": 1,
+        "NO_REASON": 1,
+    }
     summary = Summary(["t"], 1, 1, 1, 10, 9, 0, None, None, {}, names)
     assert overview(summary).endswith(
-        "9 answers with errors (1,200 MEMBER_ID_REQUIRED, 3 NOT_COORDINATOR, 2 UNKNOWN_MEMBER_ID, 1 more kind)"
+        "9 answers with errors (1,200 MEMBER_ID_REQUIRED, 3 NOT_COORDINATOR, 2 UNKNOWN_MEMBER_ID, 2 more kinds)"
     )
 
 

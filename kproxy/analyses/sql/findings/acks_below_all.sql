@@ -19,7 +19,7 @@ action: Set acks=all (the default since Kafka 3.0) and min.insync.replicas=2 on 
 reference: https://kafka.apache.org/documentation/#producerconfigs_acks
 parameters:
   min_batches: {default: 1, meaning: "A client with fewer such record batches to a topic is not listed."}
-verdict: "{count client_id:producer/producers} with acks=0 or acks=1. {most records}: {client_id} to {topic}, {records:record/records} with acks={acks:d}. They can be lost when a broker fails: set acks=all."
+verdict: "{count client_id:producer/producers} with acks=0 or acks=1. {most records}: {client_id} to {topic}, {records:record/records} with acks={acks:d}. Such records can be lost when a broker fails: set acks=all."
 order: 30
 only_if: FROM exchanges WHERE acks IN (0, 1)
 frame:

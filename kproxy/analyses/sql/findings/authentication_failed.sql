@@ -17,14 +17,14 @@ action: Correct the credentials or sasl.mechanism of that client; many users tri
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_failures: {default: 1, meaning: "Fewer failures of a user from an address are not listed."}
-verdict: "{sum failures:login/logins} refused. {most failures}: user {user_name} from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct {change}; many users from one address may be an attack."
+verdict: "{sum failures:login/logins} refused. {most failures}: [user {user_name}|a user] from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct {change}; many users from one address may be an attack."
 order: 25
 only_if: FROM connections WHERE sasl_mechanism IS NOT NULL
 frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
   values: {failures: count(*)}
   derived:
-    change: CASE WHEN error_name = 'ILLEGAL_SASL_STATE' THEN 'its security.protocol or port, as that listener takes no login' ELSE 'its credentials or mechanism' END
+    change: CASE WHEN error_name = 'ILLEGAL_SASL_STATE' THEN 'its security.protocol or port, as that listener takes no login' WHEN error_name = 'UNSUPPORTED_SASL_MECHANISM' THEN 'its sasl.mechanism, or sasl.enabled.mechanisms of the broker' ELSE 'its credentials or mechanism' END
   having: failures >= $min_failures
   order_by: failures DESC
 */

@@ -22,7 +22,7 @@ parameters:
   max_seconds: {default: 30, meaning: "Longest time from the first answer that the topic does not exist to the first that describes it."}
   max_missing_ms: {default: 1000, meaning: "Topics that did not exist for longer than this after they were first named were created by somebody else."}
 sampled: The request that created the topic may be among the exchanges that are missing.
-verdict: "{rows:topic/topics} probably created because a client named them. First: {topic}, named by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
+verdict: "{rows:topic, probably created because a client named it/topics, probably created because clients named them}. First: {topic}, named by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
 order: 40
 only_if: FROM errors WHERE api_key = 3 AND error_code IN (3, 5)
 frame:

@@ -23,7 +23,7 @@ reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
   min_seconds: {default: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
-verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}|did not work again][; it never did this again: {stopped}]. {count broker:broker/brokers} and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm ({max brokers_in_turn} in turn). Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}]."
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn, as in a rolling restart,] and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
 order: 11
 only_if: >-
   FROM (
@@ -149,16 +149,18 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
         AND d.kind = u.kind AND d.name = u.name AND d.partition = u.partition
         AND d.at_us > CASE WHEN d.broker = u.broker THEN u.last_us ELSE u.went_us END
     GROUP BY u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition
-), pauses AS ( -- how long a client leaves a partition out of those that it writes to in turn
-    SELECT d.cluster, d.client_id, d.client_address, d.name, max(d.at_us - d.before_us) AS usual_us
+), pauses AS ( -- how long a client leaves a partition out of those that it writes to in turn, in these ten minutes
+    SELECT w.broker, w.went_us, d.cluster, d.client_id, d.client_address, d.name, max(d.at_us - d.before_us) AS usual_us
     FROM (
         SELECT *, lag(at_us) OVER (PARTITION BY cluster, client_id, client_address, name, partition ORDER BY at_us) AS before_us
         FROM done
         WHERE kind = 'produce'
     ) AS d
+    JOIN away AS w ON w.cluster = d.cluster AND d.at_us BETWEEN w.went_us - 600000000 AND w.went_us + 600000000
     LEFT JOIN away AS a ON a.cluster = d.cluster AND a.went_us BETWEEN d.before_us AND d.at_us
     WHERE a.cluster IS NULL
-    GROUP BY d.cluster, d.client_id, d.client_address, d.name
+    GROUP BY w.broker, w.went_us, d.cluster, d.client_id, d.client_address, d.name
+    HAVING count(d.before_us) >= 3
 ), lasting AS ( -- clients that went on for ten seconds
     SELECT cluster, client_id, client_address, max(at_us) AS at_us FROM done GROUP BY cluster, client_id, client_address
 )
@@ -173,5 +175,5 @@ JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM 
 LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us
     AND a.client_id IS NOT DISTINCT FROM u.client_id AND a.client_address = u.client_address
     AND a.kind = u.kind AND a.name = u.name AND a.partition = u.partition
-LEFT JOIN pauses AS p ON u.kind = 'produce' AND p.cluster = u.cluster AND p.client_id IS NOT DISTINCT FROM u.client_id
-    AND p.client_address = u.client_address AND p.name = u.name
+LEFT JOIN pauses AS p ON u.kind = 'produce' AND p.cluster = u.cluster AND p.broker = u.broker AND p.went_us = u.went_us
+    AND p.client_id IS NOT DISTINCT FROM u.client_id AND p.client_address = u.client_address AND p.name = u.name

@@ -20,7 +20,7 @@ parameters:
   min_commits_per_minute: {default: 120, meaning: "Fewer commits that move a partition on, in the busiest minute, are not listed."}
   max_records_per_commit: {default: 2, most: 2147483647, meaning: "Offsets that a commit moves a partition on, on average, up to which it is listed."}
 sampled: Larger steps of the committed offsets may be among the exchanges that are missing.
-verdict: "{count client_id:consumer commits/consumers commit} after every record. {most commits}: {client_id} in group {group_id}, {commits:,} commits for {records:,} records of {topic}. Commit every few seconds."
+verdict: "{count client_id:consumer commits/consumers commit} after every record or two. {most commits}: {client_id} in group {group_id}, {commits:,} commits for {records:,} records of {topic}. Commit every few seconds."
 order: 40
 only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_commits_per_minute
 frame:

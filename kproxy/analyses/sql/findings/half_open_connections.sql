@@ -27,7 +27,7 @@ parameters:
   min_connections: {default: 1, least: 1, meaning: "Fewer such connections of a client to a broker are not listed."}
   harm_seconds: {default: 5, meaning: "A client that waited for this long was harmed."}
 sampled: The answers may be among the exchanges that are missing.
-verdict: "{count client_id:client uses/clients use} connections that something forgot while they were idle. {most connections}: {client_id} at {client_address}, {connections:connection/connections} to {broker} after {idle_seconds:,} s or more without traffic, {how}, waited {waited_ms:ms}. Set connections.max.idle.ms below that, or keep connections alive."
+verdict: "{count client_id:client uses/clients use} connections that something forgot while they were idle. {most connections}: {client_id} at {client_address}, {connections:connection/connections} to {broker} after {idle_seconds:,} s or more without traffic, {how}[, and it waited {waited_ms:ms}]. Set connections.max.idle.ms below that, or keep connections alive."
 order: 27
 only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_connections
 frame:

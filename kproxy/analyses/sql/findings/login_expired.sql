@@ -19,7 +19,7 @@ action: Upgrade the client to a release that logs in again (KIP-368), or raise c
 reference: https://kafka.apache.org/documentation/#brokerconfigs_connections.max.reauth.ms
 parameters:
   min_connections: {default: 3, meaning: "Clients with fewer such connections to a broker are not listed."}
-verdict: "{rows:client does/clients do} not log in again before the login ends. {most connections}: {broker} closed {connections:connection/connections} of {client_id} at {client_address}, each with a request open and at most {longest_seconds:,} s old. Upgrade it to a release with KIP-368."
+verdict: "{rows:client does/clients do} not log in again before the login ends. {most connections}: {broker} closed {connections:connection/connections} of {client_id} at {client_address}, each with a request open and at most {longest_seconds:,} s old. Upgrade it to a release that logs in again (KIP-368), or raise connections.max.reauth.ms."
 order: 51
 only_if: FROM connections WHERE sasl_mechanism IS NOT NULL AND closed_by = 'broker' AND unanswered > 0 HAVING count(*) >= $min_connections
 frame:

@@ -28,7 +28,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}. Check retention.ms against its lag, or offsets.retention.minutes."
+verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes]."
 order: 13
 only_if: >-
   FROM offsets AS o

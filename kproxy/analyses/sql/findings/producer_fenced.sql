@@ -25,7 +25,7 @@ reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+On
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a transactional.id are not listed."}
   min_for_warning: {default: 5, meaning: "From so many answers on it is a warning; fewer are what one restart makes."}
-verdict: "{rows:producer/producers} fenced. {most errors}: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}; cause: {cause}. Displaced once after a restart is normal; if it repeats, two instances share the id. If transactions time out, commit more often or raise transaction.timeout.ms."
+verdict: "{rows:producer/producers} fenced. {most errors}: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}; cause: {cause}[{rows where cause=another producer:?}. Displaced once after a restart is normal; if it repeats, two instances share the id: give each its own][{rows where cause=a transaction that timed out:?}. Commit more often or raise transaction.timeout.ms][{rows where cause=unknown:?}. Where it is unknown, see whether two instances share the id, or transactions take longer than transaction.timeout.ms]."
 order: 31
 only_if: FROM errors WHERE error_code IN (47, 48, 90)
 frame:

@@ -148,11 +148,15 @@ WITH worked AS (
             WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
             WHEN 'login at a listener without SASL' THEN 'security.protocol to PLAINTEXT or SSL, or the port'
-            WHEN 'login refused' THEN 'its user, password or sasl.mechanism'
+            WHEN 'login refused' THEN CASE WHEN min(error_name) = 'UNSUPPORTED_SASL_MECHANISM'
+                THEN 'its sasl.mechanism, or sasl.enabled.mechanisms of the broker' ELSE 'its user, password or sasl.mechanism' END
             WHEN 'version that the broker refuses' THEN 'its release, or the release that it takes the broker for'
             WHEN 'request larger than the broker takes' THEN 'the size of its requests, or socket.request.max.bytes'
             WHEN 'ended before any answer' THEN 'max.connections.per.ip, its open connections, or a firewall'
-            ELSE 'its login, or advertised.listeners'
+            ELSE CASE WHEN has_metadata OR (max(responses) > 0 AND count(sasl_mechanism) + count(error_name) + count(CASE WHEN closed_by = 'broker' THEN 1 END) = 0)
+                    THEN 'advertised.listeners, or how often it connects'
+                WHEN max(responses) = 0 THEN 'advertised.listeners or its security.protocol, as nothing is answered there'
+                ELSE 'its login, or advertised.listeners' END
         END AS change,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,

@@ -31,7 +31,7 @@ parameters:
   delivery_limit: {default: 5, least: 2, meaning: "group.share.delivery.count.limit of the brokers."}
   pause_seconds: {default: 600, meaning: "After so long without one, the next one begins another episode, with a row of its own."}
 sampled: The members' answers may be among the exchanges that are missing.
-verdict: "{count group_id:share group gets/share groups get} records again and again, or gives them up. {most records}: {client_id} at {client_address} in {group_id}, {records:record/records} of {topic}, delivered up to {deliveries:time/times}, cause: {cause}[{rows where severity=warning:?}. Records reached the limit: the broker gives them up]. Look at the first, {topic}-{partition} offset {first_offset}, and at the member's log."
+verdict: "{count group_id:share group gets/share groups get} records again and again[{rows where cause=rejected:?}, or rejects them]. {most records}: {client_id} at {client_address} in {group_id}, {records:record/records} of {topic}, delivered up to {deliveries:time/times}, cause: {cause}[{at_limit:?}; {at_limit:,} reached the limit, after which the broker gives a record up]. Look at the first, {topic}-{partition} offset {first_offset}, and at the member's log."
 order: 23
 only_if: FROM share_deliveries WHERE delivery_count >= $min_deliveries OR event = 'reject'
 frame:

@@ -27,7 +27,7 @@ parameters:
   min_lookups: {default: 8, meaning: "Clients with fewer such answers in their busiest half minute are not listed: one that is idle asks every five minutes."}
   min_seconds: {default: 5, meaning: "Clients that looked for less than this are not listed."}
 sampled: What the client did otherwise may be among the exchanges that are missing.
-verdict: "{count client_id:client looks/clients look} brokers up and never get to them. {most lookups}: {client_id} at {client_address}, {lookups:time/times} at {broker} in {seconds:,} s. Check that the other brokers run, and that what they advertise can be reached from that host."
+verdict: "{count client_id:client looks brokers up and never gets to them/clients look brokers up and never get to them}. {most lookups}: {client_id} at {client_address}, {lookups:time/times} at {broker} in {seconds:,} s. Check that the other brokers run, and that what they advertise can be reached from that host."
 order: 16
 only_if: FROM exchanges WHERE api_key IN (3, 10) AND response_at IS NOT NULL HAVING count(*) >= $min_lookups
 frame:
