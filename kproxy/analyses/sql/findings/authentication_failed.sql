@@ -11,7 +11,7 @@ basis:
   wrong_if: it is a test of a wrong password
 columns:
   failures: logins that the broker refused
-  error_name: "none: the broker closed the connection instead, as it does after SaslHandshake v0"
+  error_name: "connection closed: there was no answer with an error, as after SaslHandshake v0"
   change: what to correct
 action: Correct the credentials or sasl.mechanism of that client; many users tried from one address may be an attack.
 reference: https://kafka.apache.org/documentation/#security_sasl
@@ -34,7 +34,7 @@ FROM client_errors AS r
 JOIN connections AS c ON c.connection_id = r.connection_id
 WHERE r.api_key IN (17, 36) AND r.error_code IN (33, 34, 58)
 UNION ALL
-SELECT e.client_id, e.client_address, e.software, e.broker, e.cluster, e.seen_at, e.at_us, e.connection_id, e.exchange, 'none',
+SELECT e.client_id, e.client_address, e.software, e.broker, e.cluster, e.seen_at, e.at_us, e.connection_id, e.exchange, 'connection closed',
     c.user_name, c.sasl_mechanism
 FROM client_exchanges AS e
 JOIN client_connections AS c ON c.connection_id = e.connection_id
