@@ -77,6 +77,11 @@ cdef class Batch:
         return <int64_t>(be64(self.at) + <int64_t><int32_t>be32(self.at + 23))
 
     @property
+    def crc(self) -> int:
+        """The checksum in the header, unsigned."""
+        return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
+
+    @property
     def computed_crc(self) -> int:
         """The checksum of the bytes: CRC-32, or CRC-32C for magic 2 (KIP-98)."""
         cdef Py_ssize_t end = self.position + self.size
@@ -162,12 +167,24 @@ cdef class Batch:
         return self.partition_leader_epoch, self.producer_id, self.producer_epoch, self.base_sequence
 
     @property
+    def last_sequence(self) -> int | None:
+        """The sequence number of the last record: base_sequence plus last_offset_delta; -1 (none) if base_sequence is -1."""
+        if self.magic < 2:
+            return None
+        return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
+
+    @property
     def is_transactional(self) -> bool:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         return self.magic == 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """Milliseconds from which on its tombstones and markers may be removed (KIP-534); None without a horizon."""
+        return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
 
     cdef bint has_valid_crc(self) except -1:
         cdef uint32_t stored

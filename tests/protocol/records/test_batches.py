@@ -1,6 +1,7 @@
 """Batch headers, against what Kafka's classes say of the same bytes (tests/golden/README.md)."""
 
 import gzip
+import struct
 
 import pytest
 
@@ -16,6 +17,7 @@ NAMES = {
     "position": "position",
     "magic": "magic",
     "crcValid": "crc_valid",
+    "crc": "crc",
     "attributes": "attributes",
     "compression": "compression",
     "timestampType": "timestamp_type",
@@ -26,8 +28,10 @@ NAMES = {
     "producerId": "producer_id",
     "producerEpoch": "producer_epoch",
     "baseSequence": "base_sequence",
+    "lastSequence": "last_sequence",
     "isTransactional": "is_transactional",
     "isControl": "is_control",
+    "deleteHorizonMs": "delete_horizon",
     "count": "count",
 }
 
@@ -133,3 +137,10 @@ def test_a_header_is_found_where_its_fields_agree() -> None:
     assert find_header(data, 0) == 300
     assert find_header(data, 301) == -1
     assert find_header(b"", 0) == -1
+
+
+def test_the_last_sequence_is_counted_from_any_base_but_minus_one() -> None:
+    # DefaultRecordBatch.lastSequence of Kafka 3.9.2 for these two fields
+    for base, delta, last in ((-1, 5, -1), (-12_288, 1, -12_287), (2**31 - 2, 3, 1), (0, 2, 2)):
+        head = struct.pack(">qiibIhiqqqhii", 0, 49, -1, 2, 0, 0, delta, 0, 0, 7, 0, base, 0)
+        assert Batch(head, 0).last_sequence == last
