@@ -72,6 +72,19 @@ FROM offsets
 WHERE kind = 'fetch' AND replica_id < 0 AND high_watermark >= 0 AND partition_offset >= 0
 GROUP BY ALL ORDER BY behind DESC;
 
+-- Who leads each partition, and which replicas are in sync, as last said?
+SELECT topic, partition, max_by(leader_id, seen_at) AS leader, max_by(replicas, seen_at) AS replicas,
+    max_by(in_sync_replicas, seen_at) AS in_sync
+FROM partition_states
+WHERE replicas IS NOT NULL
+GROUP BY ALL ORDER BY ALL;
+
+-- Which records did a share group get more than once?
+SELECT group_id, topic, partition, first_offset, last_offset, max(delivery_count) AS deliveries
+FROM share_deliveries
+WHERE event = 'acquired' AND delivery_count > 1
+GROUP BY ALL ORDER BY ALL;
+
 -- Which producers do not wait for all replicas?
 SELECT client_id, acks, count(*) AS requests
 FROM exchanges

@@ -6,7 +6,7 @@
     {sum column}          also max, min; NULL is passed over
     {most column}         Most; One of 3 with most, if two more rows have as much; First, if another row has more
     {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left; with ``by number``, with
-                          the sum of that column
+                          the sum of that column: topic created (3), settings set (1)
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
                           200 at most so many characters of a text; else as in Python
@@ -147,7 +147,8 @@ def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
         rows = [{column: row[column] or NO_CLIENT_ID} for row in rows]
     first = rows[0][column] if rows else None
     if function == "counts":
-        return _counts((row[column], row[weight] or 0 if weight else 1) for row in rows if row[column] is not None)
+        counted = ((row[column], row[weight] or 0 if weight else 1) for row in rows if row[column] is not None)
+        return _counts(counted, bool(weight))
     return (
         first
         if function is None
@@ -155,12 +156,12 @@ def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
     )
 
 
-def _counts(values: Iterable[tuple[Any, int]]) -> str:
+def _counts(values: Iterable[tuple[Any, int]], are_weighed: bool) -> str:
     counted: Counter[str] = Counter()
     for value, number in values:
         counted[str(value)] += number
     most_first = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return ", ".join(f"{number:,} {value}" for value, number in most_first)
+    return ", ".join(f"{value} ({number:,})" if are_weighed else f"{number:,} {value}" for value, number in most_first)
 
 
 def _of_all(function: str, first: Any, values: Sequence[Any]) -> Any:

@@ -35,7 +35,7 @@ action: >-
   (group.instance.id) or KIP-848. metadata change: partitions were added, or topics that a pattern matches.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
 sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
-verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; longest pause {max pause_ms:ms}]"
+verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; nobody consumed for {max pause_ms:ms} at most]"
 otherwise: No rebalance was seen.
 order: 20
 only_if: FROM group_events

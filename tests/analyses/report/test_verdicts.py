@@ -97,7 +97,7 @@ def test_tables_and_logs_do_not_say_what_was_sent_again(tmp_path: Path) -> None:
             "Most, One of 2 with most, First, First",
         ),
         ("{counts client_id}; {counts breaks}", "2 a, 1 b; 2 False, 1 True"),
-        ("{counts breaks by records}", "1,200 True, 34 False"),
+        ("{counts breaks by records}", "True (1,200), False (34)"),
         ("{sum records:,} {max records} {min records}", "1,234 1,200 34"),
         ("{rows where breaks=true:client breaks/clients break} of {rows}", "1 client breaks of 3"),
         ("{topic where breaks=false}", "orders"),

@@ -23,7 +23,7 @@ reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
   min_seconds: {default: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
-verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn, as in a rolling restart,] and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
 order: 11
 only_if: >-
   FROM (

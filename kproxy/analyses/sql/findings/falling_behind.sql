@@ -31,7 +31,7 @@ parameters:
   min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, beyond what their fetches wait for records, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
-verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}[{rows where cause=consumer:?}. Look at what it does with a record][{rows where cause=consumer or its network:?}. Look at what it does with a record, and at its network][{rows where cause=broker:?}. Look at why that broker answers Fetch late: its disk, its requests, the network][{rows where cause=quota:?}. Raise its quota, or have it read less]."
+verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}[{rows where cause=consumer or its network:?}. Look at what it does with a record, and at its network|[{rows where cause=consumer:?}. Look at what it does with a record]][{rows where cause=broker:?}. Look at why that broker answers Fetch late: its disk, its requests, the network][{rows where cause=quota:?}. Raise its quota, or have it read less]."
 order: 44
 only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
 frame:

@@ -27,7 +27,7 @@ parameters:
   min_seconds: {default: 600, meaning: "Partitions that another broker led for less are not listed: Kafka looks every five minutes."}
   min_partitions: {default: 2, least: 1, meaning: "Brokers that others displaced from fewer partitions are not listed."}
 sampled: Answers with the preferred leader may be among the exchanges that are missing.
-verdict: "{rows:broker leads/brokers lead} too few partitions for long. {most displaced}: others lead {displaced:,} of the {preferred:partition/partitions} that broker {broker_id} ({broker}) should lead, as of {topic}, for {seconds:,} s; it leads {leads:,}, broker {most_broker_id} leads {most_leads:,}. Elect the preferred leaders, and set auto.leader.rebalance.enable."
+verdict: "{rows:broker leads/brokers lead} too few partitions for long. {most displaced}: others lead {displaced:,} of the {preferred:partition/partitions} that broker {broker_id} ({broker}) should lead, such as of {topic}, for {seconds:,} s; it leads {leads:,}, broker {most_broker_id} leads {most_leads:,}. Elect the preferred leaders, and set auto.leader.rebalance.enable."
 order: 54
 only_if: FROM partition_states WHERE leader_id <> replicas[1] AND list_contains(in_sync_replicas, replicas[1]) HAVING count(*) >= $min_partitions
 frame:

@@ -23,7 +23,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeo
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}[, {silence_ms:ms} after its previous request]. Look for a pause of that process (garbage collection, CPU, container), a handler that lets no heartbeat through, or a cut network."
+verdict: "{rows:time a running member was/times running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}[, {silence_ms:ms} after its previous request]. Look for a pause of that process (garbage collection, CPU, container), a handler that lets no heartbeat through, or a cut network."
 order: 22
 only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:

@@ -29,7 +29,7 @@ parameters:
   min_seconds: {default: 300, meaning: "Brokers that were missing for less are not listed, as a restart takes its time."}
   pause_seconds: {default: 120, meaning: "Partitions that lose the broker so long after others lost it belong to another episode, with a row of its own."}
 sampled: Answers in which the broker was back may be among the exchanges that are missing.
-verdict: "{rows:broker lacks/brokers lack} in sync for long. {most seconds}: broker {broker_id} ({broker}) was missing for {seconds:,} s in {partitions:partition/partitions} of {topics:topic/topics}, as {topic}; {in_sync} of {replicas} replicas were left in sync[{came_back:?}, then it was back|, and it is not back]. Look at its log, disks and network."
+verdict: "{count broker_id:broker was/brokers were} out of sync for long. {most seconds}: broker {broker_id} ({broker}), for {seconds:,} s in {partitions:partition/partitions} of {topics:topic/topics}, such as {topic}; {in_sync} of {replicas} replicas were left in sync[{came_back:?}, then it was back|, and it is not back]. Look at its log, disks and network."
 order: 24
 only_if: FROM partition_states WHERE len(in_sync_replicas) < len(replicas)
 frame:
