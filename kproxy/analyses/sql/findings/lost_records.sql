@@ -28,7 +28,7 @@ reference: https://kafka.apache.org/documentation/#design_uncleanleader
 parameters:
   min_records: {default: 1, meaning: "Partitions that lost fewer records are not listed."}
 sampled: The batches that were acknowledged before, or a resend, may be among the exchanges that are missing.
-verdict: "{rows:partition/partitions} lost acknowledged records. {most records}: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on ({evidence}). Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
+verdict: "{rows:partition/partitions} lost acknowledged records. {most records}: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on (evidence: {evidence}). Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
 order: 11
 only_if: FROM record_batches WHERE direction = 'produce' AND (appended_offset > 0 OR error_code = 45)
 frame:
