@@ -80,6 +80,7 @@ AT_ONCE = 1_310_720  # bytes of values, and ...
 RECORDS_AT_ONCE = 1_500  # ... records that are encrypted in about a millisecond
 COMPRESSED = 80  # by which compressed records may grow; 16 KB of them are changed at once
 SINCE_ZSTD = 2  # magic
+MOST_BLOCKS = 16  # of a zstd frame that is changed at once: 10 of full size take AT_ONCE, and counting takes time, too
 MOST_GROUPS = 10_000
 MOST_MISSING = 8  # data keys that a share group waits for
 MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
@@ -853,7 +854,11 @@ def _take_long(parts: Sequence[Job | Reading]) -> bool:
     if sum(len(part.partition.records) for part in parts) > AT_ONCE:
         return True
     batches = [batch for part in parts for batch in read_batches(part.partition.records)]
-    return sum(map(_most_plain, batches)) > AT_ONCE or sum(batch.count or 1 for batch in batches) > RECORDS_AT_ONCE
+    if (
+        sum(max(batch.count or 1, 1) for batch in batches) > RECORDS_AT_ONCE
+    ):  # a client may have written a count below 0
+        return True
+    return sum(map(_most_plain, batches)) > AT_ONCE
 
 
 def _most_plain(batch: Batch) -> int:
@@ -861,9 +866,10 @@ def _most_plain(batch: Batch) -> int:
     if batch.codec == Codec.NONE:
         return batch.size
     if batch.codec == Codec.ZSTD and batch.magic == SINCE_ZSTD:
-        most = most_content(memoryview(batch.data)[batch.position + HEADER.size : batch.position + batch.size])
-        if most is not None:
-            return most
+        most = most_content(
+            memoryview(batch.data)[batch.position + HEADER.size : batch.position + batch.size], MOST_BLOCKS
+        )
+        return AT_ONCE + 1 if most is None else most  # several frames, which no producer writes, may take anything
     return batch.size * COMPRESSED
 
 

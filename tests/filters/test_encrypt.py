@@ -7,6 +7,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+import zstandard
 
 from kproxy.encryption import data_keys
 from kproxy.encryption.services import loading
@@ -409,6 +410,24 @@ def test_records_that_take_long_are_changed_in_a_thread(
     calls.clear()
     assert values_in(bench.fetch(records_in(outcome.frame)).records) == values
     assert bool(calls) == (count > 8 or codec is Codec.LZ4)
+
+
+def test_records_that_hide_how_long_they_take_are_changed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count below 0 hides those of other batches; frames behind the first one, what zstd decompresses to."""
+    bench, calls = Bench(monkeypatch), []
+    in_thread = bench.runtime.in_thread
+    monkeypatch.setattr(bench.runtime, "in_thread", lambda work: calls.append(work) or in_thread(work))
+    bench.written()
+    below = bytearray(stored([b"a"]))
+    below[57:61] = (-1_000_000).to_bytes(4, "big", signed=True)
+    two = stored([b"a"])[:61] + zstandard.compress(b"") + zstandard.compress(bytes(10_000_000))
+    for records in (
+        stored([b"a"] * 2_000) + bytes(below),
+        two[:8] + (len(two) - 12).to_bytes(4, "big") + two[12:22] + b"\x04" + two[23:],
+    ):
+        calls.clear()
+        bench.produce("orders", records=records)
+        assert calls
 
 
 def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ The end of a frame, and the most that it can decompress to, are read from its bl
 single complete frame, as producers write it, is then decompressed in one step; anything else is streamed.
 """
 
+import sys
 from collections import deque
 
 import zstandard
@@ -34,18 +35,18 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
     return _streamed(data, allowed, limits)
 
 
-def most_content(data: memoryview) -> int | None:
-    """Return the most that *data* decompresses to, by its blocks; None unless it is one complete frame."""
+def most_content(data: memoryview, most_blocks: int) -> int | None:
+    """Return the most that *data* decompresses to, by its blocks; None unless it is one whole frame of at most *most_blocks*."""
     try:
         window = zstandard.get_frame_parameters(data).window_size
     except zstandard.ZstdError:
         return None
-    end, blocks = frame_end(data, 0)
+    end, blocks = frame_end(data, 0, most_blocks)
     return blocks * min(LARGEST_BLOCK, max(window, 1)) if end == len(data) else None
 
 
-def frame_end(data: memoryview, position: int) -> tuple[int, int]:
-    """Return where the frame at *position* ends (beyond *data* if it is cut), and its number of blocks."""
+def frame_end(data: memoryview, position: int, most_blocks: int = sys.maxsize) -> tuple[int, int]:
+    """Return where the frame at *position* ends (beyond *data* if it is cut or has more blocks), and its number of blocks."""
     if bytes(data[position + 1 : position + 4]) == SKIPPABLE:
         return position + SKIPPABLE_HEADER + int.from_bytes(data[position + 4 : position + 8], "little"), 0
     try:
@@ -54,7 +55,7 @@ def frame_end(data: memoryview, position: int) -> tuple[int, int]:
         return len(data) + 1, 0
     checksum = CHECKSUM if data[position + 4] & 4 else 0
     blocks = 0
-    while at + BLOCK_HEADER <= len(data):
+    while at + BLOCK_HEADER <= len(data) and blocks < most_blocks:
         header = data[at] | data[at + 1] << 8 | data[at + 2] << 16
         at += BLOCK_HEADER + (1 if header >> 1 & 3 == RLE else header >> 3)
         blocks += 1
