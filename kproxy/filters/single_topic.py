@@ -54,10 +54,10 @@ class RecentTopics:
         found = single_topic(direction, api_key, api_version, frame)
         if found is not None:
             raw = found.name.encode(errors="replace") if found.name else urlsafe_b64decode(f"{found.topic_id}==")
-            end = frame.rfind(raw, start, BEGINNING) + len(raw)
-            if (
-                single_topic(direction, api_key, api_version, frame[:end]) == found
-            ):  # all that says so is before the end
+            at = frame.rfind(raw, start, BEGINNING)  # -1: the name is no UTF-8
+            end = at + len(raw)
+            # all that says so is before the end
+            if at >= 0 and single_topic(direction, api_key, api_version, frame[:end]) == found:
                 recent.insert(0, (frame[start:end], found))
                 del recent[MOST_RECENT:]
         return found

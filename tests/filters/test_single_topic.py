@@ -63,3 +63,8 @@ def test_damaged_beginnings_and_other_messages() -> None:
                 None,
             )  # None: by bytes behind the topic. It raises nothing
     assert single_topic(Direction.REQUEST, 12, 0, bytes(40)) is None
+
+
+def test_a_name_that_is_no_utf8_is_not_looked_for() -> None:
+    frame = frame_of(Direction.REQUEST, 3, 1).replace(b"\0\6orders", b"\0\1\xff")
+    assert RecentTopics().find(Direction.REQUEST, 0, 3, frame) == SingleTopic("\ufffd", "")
