@@ -522,12 +522,16 @@ class Encrypt(Filter):
         self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
         kept = self.runtime.kept.setdefault(self.name, {})  # a reload while the key service is away stops nobody
         place = encode(options.keys)
-        if place in kept:
-            self._keys.take_over(kept[place])
+        self._before = kept.get(place)
+        if self._before is not None:
+            self._keys.take_over(self._before)
         kept[place] = self._keys
 
     def on_stop(self) -> None:
         """Forget the data keys."""
+        kept, place = self.runtime.kept[self.name], encode(self.options.keys)
+        if kept[place] is self._keys:  # nothing follows: kproxy ends, or goes on with what was there before
+            kept[place] = self._before
         self._keys.close()
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
