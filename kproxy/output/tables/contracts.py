@@ -55,6 +55,10 @@ class Table:
     optional: bool = False  # written only on request
     since: str = FIRST
 
+    def place(self, column: str) -> int:
+        """Return the index of a column. Raises ValueError if there is none of that name."""
+        return [each.name for each in self.columns].index(column)
+
 
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>\S+?)(?P<always>!?) +(?P<meaning>.+?)(?: \((?P<unit>bytes|ms)\))?")
 

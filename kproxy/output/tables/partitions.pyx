@@ -31,19 +31,15 @@ cdef int MEMBER = [column for column, _, _ in layouts.TOP_FIELDS].index("member_
 cdef int GROUP = layouts.Kind.GROUP
 
 
-cdef Py_ssize_t _place(table, str column):
-    return [each.name for each in table.columns].index(column)
-
-
-cdef Py_ssize_t SEEN_AT = _place(PARTITION_STATES, "seen_at")
-cdef Py_ssize_t API_KEY = _place(PARTITION_STATES, "api_key")
-cdef Py_ssize_t TOPIC = _place(PARTITION_STATES, "topic")
-cdef Py_ssize_t TOPIC_ID = _place(PARTITION_STATES, "topic_id")
-cdef Py_ssize_t PARTITION = _place(PARTITION_STATES, "partition")
-cdef Py_ssize_t ERROR_CODE = _place(PARTITION_STATES, "error_code")
-cdef Py_ssize_t LEADER_ID = _place(PARTITION_STATES, "leader_id")
-cdef Py_ssize_t LEADER_EPOCH = _place(PARTITION_STATES, "leader_epoch")
-cdef Py_ssize_t REPLICAS = _place(PARTITION_STATES, "replicas")
+cdef Py_ssize_t SEEN_AT = PARTITION_STATES.place("seen_at")
+cdef Py_ssize_t API_KEY = PARTITION_STATES.place("api_key")
+cdef Py_ssize_t TOPIC = PARTITION_STATES.place("topic")
+cdef Py_ssize_t TOPIC_ID = PARTITION_STATES.place("topic_id")
+cdef Py_ssize_t PARTITION = PARTITION_STATES.place("partition")
+cdef Py_ssize_t ERROR_CODE = PARTITION_STATES.place("error_code")
+cdef Py_ssize_t LEADER_ID = PARTITION_STATES.place("leader_id")
+cdef Py_ssize_t LEADER_EPOCH = PARTITION_STATES.place("leader_epoch")
+cdef Py_ssize_t REPLICAS = PARTITION_STATES.place("replicas")
 
 
 cdef bint has_states(Body response):
@@ -133,17 +129,17 @@ cdef int write_state(Rows rows, Head head, Exchange exchange, Body response, Par
 
 # Share groups
 
-cdef Py_ssize_t EVENT = _place(SHARE_DELIVERIES, "event")
-cdef Py_ssize_t CLIENT_ID = _place(SHARE_DELIVERIES, "client_id")
-cdef Py_ssize_t GROUP_ID = _place(SHARE_DELIVERIES, "group_id")
-cdef Py_ssize_t MEMBER_ID = _place(SHARE_DELIVERIES, "member_id")
-cdef Py_ssize_t SHARE_TOPIC = _place(SHARE_DELIVERIES, "topic")
-cdef Py_ssize_t SHARE_TOPIC_ID = _place(SHARE_DELIVERIES, "topic_id")
-cdef Py_ssize_t SHARE_PARTITION = _place(SHARE_DELIVERIES, "partition")
-cdef Py_ssize_t FIRST_OFFSET = _place(SHARE_DELIVERIES, "first_offset")
-cdef Py_ssize_t LAST_OFFSET = _place(SHARE_DELIVERIES, "last_offset")
-cdef Py_ssize_t DELIVERY_COUNT = _place(SHARE_DELIVERIES, "delivery_count")
-cdef Py_ssize_t ANSWER_ERROR = _place(SHARE_DELIVERIES, "error_code")
+cdef Py_ssize_t EVENT = SHARE_DELIVERIES.place("event")
+cdef Py_ssize_t CLIENT_ID = SHARE_DELIVERIES.place("client_id")
+cdef Py_ssize_t GROUP_ID = SHARE_DELIVERIES.place("group_id")
+cdef Py_ssize_t MEMBER_ID = SHARE_DELIVERIES.place("member_id")
+cdef Py_ssize_t SHARE_TOPIC = SHARE_DELIVERIES.place("topic")
+cdef Py_ssize_t SHARE_TOPIC_ID = SHARE_DELIVERIES.place("topic_id")
+cdef Py_ssize_t SHARE_PARTITION = SHARE_DELIVERIES.place("partition")
+cdef Py_ssize_t FIRST_OFFSET = SHARE_DELIVERIES.place("first_offset")
+cdef Py_ssize_t LAST_OFFSET = SHARE_DELIVERIES.place("last_offset")
+cdef Py_ssize_t DELIVERY_COUNT = SHARE_DELIVERIES.place("delivery_count")
+cdef Py_ssize_t ANSWER_ERROR = SHARE_DELIVERIES.place("error_code")
 
 
 cdef class Deliveries:
