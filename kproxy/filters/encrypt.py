@@ -450,9 +450,8 @@ class Encrypt(Filter):
         self._keys: DataKeys
         self._schemas: Schemas | None = None
         self._fields: dict[str, RecordFields] = {}
-        self._read_from: dict[
-            str, tuple[set[str], list[str]]
-        ] = {}  # topics and names of keys that values of a topic may have
+        # The topics and names of keys that values of a topic may have
+        self._read_from: dict[str, tuple[set[str], list[str]]] = {}
         self.checks_schemas = any(rule.fields for rule in options.rules)
 
     def warnings(self, before: Sequence[Filter]) -> Iterator[str]:
@@ -520,7 +519,7 @@ class Encrypt(Filter):
             for problem in self.problems_with_schemas(schemas):
                 raise UsageError(problem)
         self._keys = DataKeys(key_service(options.keys), limits, self.runtime.monotonic)
-        kept = self.runtime.kept.setdefault(self.name, {})  # a reload while the key service is away stops nobody
+        kept = self.runtime.kept.setdefault(self.name, {})  # a reload keeps data keys: the key service may be away
         place = encode(options.keys)
         self._before = kept.get(place)
         if self._before is not None:
@@ -858,9 +857,8 @@ def _take_long(parts: Sequence[Job | Reading]) -> bool:
     if sum(len(part.partition.records) for part in parts) > AT_ONCE:
         return True
     batches = [batch for part in parts for batch in read_batches(part.partition.records)]
-    if (
-        sum(max(batch.count or 1, 1) for batch in batches) > RECORDS_AT_ONCE
-    ):  # a client may have written a count below 0
+    # A client may have written a count below 0
+    if sum(max(batch.count or 1, 1) for batch in batches) > RECORDS_AT_ONCE:
         return True
     return sum(map(_most_plain, batches)) > AT_ONCE
 

@@ -64,7 +64,7 @@ class RecentTopics:
 
 
 def single_topic(direction: Direction, api_key: int, api_version: int, frame: bytes) -> SingleTopic | None:
-    """Return the only topic of a frame, of which at least the first 8 bytes are given.
+    """Return the only topic of a frame, from its first bytes (8 at least).
 
     Returns None if the frame has no topic or several, or if these bytes end before its topic does.
     """

@@ -207,7 +207,7 @@ cdef int take_topic_id(Cursor *c, Found found, int roles) except -1:
 
 
 cdef int add_error_code(Buffer *codes, int16_t code) except -1:
-    """Add a code other than 0 that is not among the codes, of which there are at most MOST_CODES."""
+    """Add a code if it is not 0 and not there yet, and there are fewer than MOST_CODES."""
     cdef size_t i
     cdef size_t count = codes.size // sizeof(int16_t)
     if code == 0 or count >= MOST_CODES:

@@ -139,7 +139,7 @@ cdef struct Node:  # what is wanted of a struct at a version
     bint is_partition
 
 
-cdef struct Here:  # what the fields of a struct, and of those around it, say about error codes
+cdef struct Here:  # what a struct and the structs around it say about error codes
     Text parts[ABOUTS]  # by layouts.About; those that are not there are zero
     Here *around  # NULL: none
 
@@ -375,7 +375,7 @@ cdef class Body:
         return error_codes_in(&self.codes)
 
     def errors(self) -> dict[tuple[int, str, str | None, int | None], tuple[int, str | None]]:
-        """Return how often each error code is said of each resource (its type, name and partition), and a message."""
+        """Return the count and a message for each error code of each resource (type, name and partition)."""
         cdef dict counted = {}
         cdef Cursor c
         if self.codes.size:
@@ -698,7 +698,7 @@ cdef int count_error(int code, Text message, Here *here, dict counted) except -1
 
 
 cdef tuple place_of(Here *here):
-    """Return type, name and partition of the resource that the fields of a struct, or of those around it, name."""
+    """Return type, name and partition of the resource that a struct, or a struct around it, names."""
     cdef tuple place
     cdef int i
     if here == NULL:

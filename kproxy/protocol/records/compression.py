@@ -15,7 +15,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, Unpacked
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
 GZIP_LEVEL = 4
 FASTEST_ZSTD = 1  # level; those below find hardly more than long matches
-ZSTD_OF_NOISE = -10  # level, for bytes of which most do not compress: a third of the time, and 1 % more bytes
+ZSTD_OF_NOISE = -10  # level for encrypted bytes, which hardly compress: a third of the time, and 1 % more bytes
 SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer; fewer are not another member (GZIPInputStream)
 MEMBER = b"\x1f\x8b"
 MOST_MEMBERS = 4_096  # Kafka writes one

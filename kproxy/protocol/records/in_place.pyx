@@ -253,7 +253,7 @@ cdef class HeaderEditor:
 
 
 cdef struct Edits:
-    PyObject *made  # bytes, which nobody else refers to: what is written
+    PyObject *made  # the bytes object that is written; there is no other reference to it
     uint8_t *out
     size_t size  # bytes that were written
     size_t capacity

@@ -165,7 +165,7 @@ cdef class Lane:
     # buffers: see the table in lane.pyx
     cdef uint8_t header_part[HEADROOM]
     cdef int header_part_size
-    cdef PyObject *held  # bytes, which nobody else refers to
+    cdef PyObject *held  # a bytes object; there is no other reference to it
     cdef size_t held_size
     cdef size_t held_capacity
     cdef uint8_t *deferred
