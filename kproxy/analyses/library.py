@@ -193,9 +193,7 @@ def _digest() -> bytes:
 
 
 def _keep(made: BuiltIn) -> None:
-    """Write the file as a whole, or not at all: several processes may do so."""
+    """Write the file. What several processes write at once, or one that is killed, cannot be decoded and is made again."""
     path = _kept_in()
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    unfinished.write_bytes(msgpack.encode(made))
-    unfinished.replace(path)
+    path.write_bytes(msgpack.encode(made))

@@ -304,14 +304,30 @@ def _(tables: Rows, bad: bool) -> None:
             bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=1_200_000, acks=-1)
 
 
-@scene("clock_jump", client_id="shop", direction="back", set_by_ms=5_900, went_at=moment(10), connections=1)
+@scene(
+    "clock_jump",
+    client_id="shop",
+    direction="back",
+    bound="at least",
+    set_by_ms=5_900,
+    went_at=moment(10),
+    connections=1,
+)
 def _(tables: Rows, bad: bool) -> None:
     shop = tables.client("shop")
     for second in (9, 10, 4.1 if bad else 11):
         shop.ask(second, ApiKey.METADATA)
 
 
-@scene("clock_jump", client_id="shop", direction="forward", set_by_ms=60_500, went_at=moment(13), connections=1)
+@scene(
+    "clock_jump",
+    client_id="shop",
+    direction="forward",
+    bound="at most",
+    set_by_ms=60_500,
+    went_at=moment(13),
+    connections=1,
+)
 def _(tables: Rows, bad: bool) -> None:
     shop, reader = tables.client("shop", "10.0.8.3"), tables.client("reader", "10.0.8.4")
     for number in range(8):

@@ -15,20 +15,22 @@ basis:
     all clients and brokers was suspended (forward)
 columns:
   direction: back or forward
-  set_by_ms: milliseconds by which it was set, about
+  bound: at least (back) or at most (forward), as time passed between the two requests as well
+  set_by_ms: milliseconds by which it was set, at least or at most
   went_at: the last time before it was set (UTC)
   connections: connections that show it
 action: Keep the clock of the capturing host in step (NTP), and read the parts before and after it by themselves.
 reference: https://kafka.apache.org/documentation/#monitoring
 parameters:
   min_connections: {default: 1, meaning: "Clocks that were set as fewer connections show are not listed."}
-verdict: "The clock of the capture went {direction} by {set_by_ms:ms} after {went_at}, as {connections:connection shows/connections show}. Durations and the order of events across it are wrong: read the parts before and after it by themselves."
+verdict: "The clock of the capture went {direction} by {bound} {set_by_ms:ms} after {went_at}, as {connections:connection shows/connections show}. Durations and the order of events across it are wrong: read the parts before and after it by themselves."
 order: 5
 frame:
   group_by: [cluster, direction]
   values:
     client_id: min_by(client_id, at_us)
     client_address: min_by(client_address, at_us)
+    bound: CASE direction WHEN 'back' THEN 'at least' ELSE 'at most' END
     set_by_ms: coalesce(max(before_us - at_us) FILTER (direction = 'back'), min(at_us - before_us)) // 1000
     went_at: make_timestamptz(max(before_us))
   having: connections >= $min_connections
