@@ -7,16 +7,15 @@ Only AES-256-GCM of values that are not compressed is here, which is nearly all 
 
 from collections.abc import Callable, Iterator
 
-from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.protocol.records.in_place cimport Editor
 from kproxy.protocol.records.shape cimport RecordShape
-from kproxy.protocol.wire cimport be64, Buffer, put, reserve
+from kproxy.protocol.wire cimport be64, Buffer, put, put8, reserve
 
 from cryptography.exceptions import InvalidTag
 
@@ -34,24 +33,61 @@ cdef bytes marker = MARKER
 cdef const uint8_t *marker_at = <const uint8_t *>PyBytes_AS_STRING(marker)
 
 
-cdef bytes bound_to(bytes envelope, const RecordShape *record):
-    """Return the associated data of a value."""
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(envelope)
-    cdef bint has_key = record.key_size >= 0
-    cdef bytes bound = PyBytes_FromStringAndSize(NULL, size + 1 + (record.key_size if has_key else 0))
-    cdef char *at = PyBytes_AS_STRING(bound)
-    memcpy(at, PyBytes_AS_STRING(envelope), size)
-    at[size] = has_key
-    if has_key:
-        memcpy(at + size + 1, record.key, record.key_size)
-    return bound
+cdef class Span:
+    """Bytes that the cipher reads or writes: one object for all records, where memoryviews are made for each."""
+
+    cdef const uint8_t *at
+    cdef Py_ssize_t size
+    cdef bint is_readonly
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void *>self.at, self.size, self.is_readonly, flags)
+
+
+cdef Span reading():
+    cdef Span span = Span.__new__(Span)
+    span.is_readonly = True
+    return span
 
 
 cdef class WholeValueEditor(Editor):
     """Changes a value by its bytes and those of its record's key."""
 
+    cdef bytes envelope  # that the values are written with; None: none yet
+    cdef Buffer bound  # associated data of a value: the envelope, whether its record has a key, and the key
+    cdef Span nonce
+    cdef Span source
+    cdef Span associated
+    cdef Span target
+
     def __cinit__(self, *args, **kwargs):
         self.calls_python = True
+        self.nonce, self.source, self.associated, self.target = reading(), reading(), reading(), Span.__new__(Span)
+
+    def __dealloc__(self):
+        free(self.bound.data)
+
+    cdef int use(self, bytes envelope) except -1:
+        """Begin the associated data with another envelope."""
+        self.envelope = envelope
+        self.bound.size = 0
+        return put(&self.bound, PyBytes_AS_STRING(envelope), PyBytes_GET_SIZE(envelope))
+
+    cdef int call(
+        self, object cipher, const RecordShape *record, const uint8_t *nonce, const uint8_t *source, Py_ssize_t size,
+        const uint8_t *target, Py_ssize_t target_size,
+    ) except -1:
+        """Have a function of the cipher read the source and write the target."""
+        self.bound.size = PyBytes_GET_SIZE(self.envelope)
+        put8(&self.bound, record.key_size >= 0)
+        if record.key_size > 0:
+            put(&self.bound, record.key, record.key_size)
+        self.nonce.at, self.nonce.size = nonce, NONCE_SIZE
+        self.source.at, self.source.size = source, size
+        self.associated.at, self.associated.size = self.bound.data, self.bound.size
+        self.target.at, self.target.size = target, target_size
+        cipher(self.nonce, self.source, self.associated, self.target)
+        return 0
 
     cdef int change(self, const RecordShape *record, Buffer *out) except -1:
         return 0
@@ -100,7 +136,6 @@ cdef class SealingEditor(WholeValueEditor):
     """
 
     cdef object encrypt_into
-    cdef bytes envelope
     cdef bytes salt
     cdef object numbers
     cdef int64_t added
@@ -113,7 +148,7 @@ cdef class SealingEditor(WholeValueEditor):
         if PyBytes_GET_SIZE(salt) != SALT_SIZE:
             raise ValueError(f"a salt has {SALT_SIZE} bytes")
         self.encrypt_into = encrypt_into
-        self.envelope = envelope
+        self.use(envelope)
         self.salt = salt
         self.numbers = numbers
         self.added = PyBytes_GET_SIZE(envelope) + NONCE_SIZE + TAG_SIZE
@@ -138,10 +173,9 @@ cdef class SealingEditor(WholeValueEditor):
         at += size
         memcpy(at, PyBytes_AS_STRING(self.salt), SALT_SIZE)
         memcpy(at + SALT_SIZE, &swapped, sizeof(uint64_t))
-        nonce = PyBytes_FromStringAndSize(<char *>at, NONCE_SIZE)
-        plain = PyMemoryView_FromMemory(<char *>record.value, record.value_size, PyBUF_READ)
-        sealed = PyMemoryView_FromMemory(<char *>at + NONCE_SIZE, record.value_size + TAG_SIZE, PyBUF_WRITE)
-        self.encrypt_into(nonce, plain, bound_to(self.envelope, record), sealed)
+        self.call(
+            self.encrypt_into, record, at, record.value, record.value_size, at + NONCE_SIZE, record.value_size + TAG_SIZE
+        )
         return True
 
 
@@ -157,7 +191,6 @@ cdef class OpeningEditor(WholeValueEditor):
 
     cdef object read
     cdef object cipher
-    cdef bytes envelope  # of the last value; None: there is no cipher at hand
     cdef const uint8_t *envelope_at
     cdef Py_ssize_t envelope_size  # 0: there is none
     cdef object decrypt_into
@@ -187,9 +220,10 @@ cdef class OpeningEditor(WholeValueEditor):
         given = PyBytes_FromStringAndSize(<const char *>record.value, record.value_size)
         changed = <bytes?>self.read(key, given)
         known = self.cipher()
-        self.envelope, self.decrypt_into = (None, None) if known is None else known
         self.envelope_size = 0
-        if self.envelope is not None:
+        if known is not None:
+            envelope, self.decrypt_into = known
+            self.use(envelope)
             self.envelope_at = <const uint8_t *>PyBytes_AS_STRING(self.envelope)
             self.envelope_size = PyBytes_GET_SIZE(self.envelope)
         if changed is given:
@@ -201,11 +235,8 @@ cdef class OpeningEditor(WholeValueEditor):
         """Decrypt a value with the cipher at hand; return whether it opens. If not, ``read`` says why."""
         cdef const uint8_t *begin = record.value + self.envelope_size
         cdef Py_ssize_t left = record.value + record.value_size - begin - NONCE_SIZE
-        nonce = PyBytes_FromStringAndSize(<const char *>begin, NONCE_SIZE)
-        sealed = PyMemoryView_FromMemory(<char *>begin + NONCE_SIZE, left, PyBUF_READ)
-        plain = PyMemoryView_FromMemory(<char *>at, left - TAG_SIZE, PyBUF_WRITE)
         try:
-            self.decrypt_into(nonce, sealed, bound_to(self.envelope, record), plain)
+            self.call(self.decrypt_into, record, begin, begin + NONCE_SIZE, left, at, left - TAG_SIZE)
         except InvalidTag:
             return False
         return True
