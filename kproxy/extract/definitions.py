@@ -156,9 +156,6 @@ class Block:
     message: Message
     versions: Versions = field(default_factory=Versions)
 
-    def add_version(self, version: int) -> None:
-        self.versions = Versions.union([self.versions, Versions(((version, version),))])
-
 
 def merge(history: Iterable[Message]) -> list[Block]:
     """Return the blocks of one message from its definitions, both newest first; a version may be in several blocks."""
@@ -166,7 +163,8 @@ def merge(history: Iterable[Message]) -> list[Block]:
     for message in history:
         own = Block(message)
         for version in message.versions:
-            (_block_that_reads(blocks, message, version) or own).add_version(version)
+            block = _block_that_reads(blocks, message, version) or own
+            block.versions = Versions.union([block.versions, Versions(((version, version),))])
         if own.versions:
             blocks.append(own)
     return blocks

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from kproxy.extract.definitions import Block, Field, Message, merge
+from kproxy.extract.definitions import Field, Message, merge
 from kproxy.extract.jars import ErrorCode
 from kproxy.protocol.facts import Facts, snake_case
 from kproxy.protocol.versions import Versions
 
 HEADER = """\
 # kproxy facts. Made by `python -m kproxy.extract`; do not edit.
-# releases: those read, newest first. error: code, name, "retriable" or "-", "refresh" where clients refresh metadata.
+# releases: those read, newest first. error: code, name, "retriable" or "-".
 # api: key, name, listeners, request versions, the one that the newest release calls unstable.
 # speaks: a release, then of each API that it has the versions that its brokers offer, without unstable ones.
 # message: a block for each layout, newest first; then its fields: name, type, versions, attributes; children indented.
@@ -30,9 +30,9 @@ def render(
     messages = sorted(_in_history(definitions, releases), key=lambda versions: _sort_key(versions[0]))
     lines = [
         "releases " + " ".join(releases),
-        *map(_error_line, errors),
+        *(f"error {error.code} {error.name} {'retriable' if error.retriable else '-'}" for error in errors),
         *(_api_line(versions) for versions in messages if versions[0].type == "request"),
-        *(_speaks_line(release, requests) for release, requests in spoken.items()),
+        *(" ".join([f"speaks {release}", *_offered(requests)]) for release, requests in spoken.items()),
         *(line for versions in messages for line in _message_lines(versions)),
     ]
     return HEADER + "\n".join(lines) + "\n"
@@ -58,11 +58,6 @@ def _sort_key(message: Message) -> tuple[object, ...]:
     return 1, message.module, message.name
 
 
-def _error_line(error: ErrorCode) -> str:
-    line = f"error {error.code} {error.name} {'retriable' if error.retriable else '-'}"
-    return line + (" refresh" if error.refresh else "")
-
-
 def _api_line(history: list[Message]) -> str:
     newest = history[0]
     versions = Versions.union(message.versions for message in history)
@@ -71,31 +66,25 @@ def _api_line(history: list[Message]) -> str:
     return f"api {newest.number} {name} listeners={','.join(newest.listeners)} versions={versions}{unstable}"
 
 
-def _speaks_line(release: str, requests: Sequence[Message]) -> str:
-    offered = ((request.number, _offered(request)) for request in requests)
-    return " ".join([f"speaks {release}", *(f"{number}={versions}" for number, versions in offered if versions.ranges)])
-
-
-def _offered(request: Message) -> Versions:
-    """Return the versions, without the newest one if that is unstable."""
-    newest = request.versions.highest
-    stable = Versions(((0, newest - 1),) if newest > 0 else ())
-    return request.versions.intersect(stable) if request.latest_unstable else request.versions
+def _offered(requests: Sequence[Message]) -> Iterator[str]:
+    """Yield the versions of each API, without the newest one if that is unstable."""
+    for request in requests:
+        newest = request.versions.highest
+        stable = Versions(((0, newest - 1),) if newest > 0 else ())
+        versions = request.versions.intersect(stable) if request.latest_unstable else request.versions
+        if versions.ranges:
+            yield f"{request.number}={versions}"
 
 
 def _message_lines(history: list[Message]) -> Iterator[str]:
     for block in merge(history):
-        yield _message_line(block, history[0].name)
-        yield from _field_lines(block.message.fields, "  ")
-
-
-def _message_line(block: Block, name: str) -> str:
-    message = block.message
-    number = "" if message.number is None else f" {'api' if message.is_api else 'id'}={message.number}"
-    return (
-        f"message {name} type={message.type}{number} module={message.module} release={message.release}"
-        f" versions={block.versions} flexible={message.flexible}"
-    )
+        message = block.message
+        number = "" if message.number is None else f" {'api' if message.is_api else 'id'}={message.number}"
+        yield (
+            f"message {history[0].name} type={message.type}{number} module={message.module} release={message.release}"
+            f" versions={block.versions} flexible={message.flexible}"
+        )
+        yield from _field_lines(message.fields, "  ")
 
 
 def _field_lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
@@ -127,16 +116,6 @@ API_KEYS = PROTOCOL / "api_keys.py"
 ERROR_CODES = PROTOCOL / "error_codes.py"
 
 
-def api_members(facts: Facts) -> list[tuple[str, int]]:
-    """Return the members of ApiKey, as ``("LIST_OFFSETS", 2)``, ascending by number."""
-    return [(snake_case(api.name).upper(), key) for key, api in sorted(facts.apis.items())]
-
-
-def error_members(facts: Facts) -> list[tuple[str, int]]:
-    """Return the members of ErrorCode, as ``("NOT_LEADER_OR_FOLLOWER", 6)``, ascending by number."""
-    return sorted(((error.name, error.code) for error in facts.errors), key=lambda member: member[1])
-
-
 def with_members(source: str, members: list[tuple[str, int]]) -> str:
     """Return the text of a module in which *members* replace the members of its IntEnum; the rest is unchanged."""
     lines = "".join(f"    {name} = {number}\n" for name, number in members)
@@ -144,8 +123,10 @@ def with_members(source: str, members: list[tuple[str, int]]) -> str:
 
 
 def written_enums(facts: Facts) -> dict[Path, str]:
-    """Return the text of both modules for *facts*, by path."""
+    """Return the text of both modules for *facts*, by path: their members ascend by number."""
+    apis = [(snake_case(api.name).upper(), key) for key, api in sorted(facts.apis.items())]
+    errors = sorted(((error.name, error.code) for error in facts.errors), key=lambda member: member[1])
     return {
         path: with_members(path.read_text(encoding="utf-8"), members)
-        for path, members in ((API_KEYS, api_members(facts)), (ERROR_CODES, error_members(facts)))
+        for path, members in ((API_KEYS, apis), (ERROR_CODES, errors))
     }

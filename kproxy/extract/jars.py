@@ -137,7 +137,6 @@ class ErrorCode:
     code: int
     name: str
     retriable: bool  # its exception is a RetriableException
-    refresh: bool  # ... and clients refresh their metadata before they retry (InvalidMetadataException and others)
 
 
 def read_error_codes(jars: Iterable[Path], logging: Path) -> list[ErrorCode]:
@@ -148,15 +147,9 @@ def read_error_codes(jars: Iterable[Path], logging: Path) -> list[ErrorCode]:
     codes: dict[int, ErrorCode] = {}
     for jar in jars:
         for line in _run_java([jar, logging]).splitlines():
-            error = parse_line(line)
-            codes.setdefault(error.code, error)
+            code, name, *flags = line.split()  # as ErrorCodes.java prints: 3 UNKNOWN_TOPIC_OR_PARTITION retriable
+            codes.setdefault(int(code), ErrorCode(int(code), name, "retriable" in flags))
     return [codes[code] for code in sorted(codes)]
-
-
-def parse_line(line: str) -> ErrorCode:
-    """Parse a line that ErrorCodes.java printed: ``3 UNKNOWN_TOPIC_OR_PARTITION retriable refresh``."""
-    code, name, *flags = line.split()
-    return ErrorCode(int(code), name, "retriable" in flags, "refresh" in flags)
 
 
 def _run_java(class_path: list[Path]) -> str:
