@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+from kproxy.session.events import TlsFacts
+
 SIZE = 4  # bytes before a piece
 MOST_PIECE = 1 << 30  # bytes: a piece has at most one frame more than SEND of page_feed.py
 
@@ -73,15 +75,7 @@ class Begun(Struct, frozen=True, array_like=True, tag=1):
     sasl_mechanism: str | None = None
     closed: str | None = None  # who ended it, in words
     user_name: str | None = None  # who logged in by SASL, maybe before the feed began
-    tls: "TlsToProxy | None" = None
-
-
-class TlsToProxy(Struct, frozen=True, array_like=True, gc=False):
-    """A client's TLS, which ends at kproxy (kproxy.session.TlsFacts)."""
-
-    version: str | None
-    server_name: str | None
-    client_certificate: str | None
+    tls: TlsFacts | None = None  # a client's TLS, which ends at kproxy
 
 
 class Seen(Struct, frozen=True, array_like=True, tag=2):

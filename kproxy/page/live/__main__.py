@@ -19,7 +19,13 @@ HEAVY = ("kproxy.page.live.process", "duckdb", "pyarrow.parquet")
 def main() -> None:
     """Import, and serve."""
     if AT_ONCE not in sys.argv:
-        importing = Thread(target=_import, daemon=True)
+
+        def import_all() -> None:
+            take_what_is_left()
+            for name in HEAVY:
+                import_module(name)
+
+        importing = Thread(target=import_all, daemon=True)
         importing.start()
         importing.join(PATIENCE_S)
         if importing.is_alive():
@@ -27,12 +33,6 @@ def main() -> None:
     from kproxy.page.live.process import main as serve  # noqa: PLC0415 - see the module
 
     serve()
-
-
-def _import() -> None:
-    take_what_is_left()
-    for name in HEAVY:
-        import_module(name)
 
 
 if __name__ == "__main__":

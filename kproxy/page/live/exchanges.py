@@ -25,12 +25,11 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
+from kproxy.proxy.page_records import Begun, Shown, Side, Topics
 from kproxy.schemas.store import Schemas
 from kproxy.schemas.viewer import make_viewers
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
-from kproxy.session.events import TlsFacts
 
 KNOWN = 1_024  # about how many bytes a connection takes
 
@@ -72,19 +71,11 @@ class LiveExchanges:
             connection = Connection(number, begun.client, begun.broker, cluster=begun.cluster)
             known = self.connections[number] = Known(connection, self._view(begun.cluster))
         connection = known.connection
-        connection.client_software_name, connection.client_software_version = (
-            begun.software_name,
-            begun.software_version,
-        )
+        connection.client_software_name = begun.software_name
+        connection.client_software_version = begun.software_version
         connection.sasl_mechanism, connection.closed = begun.sasl_mechanism, begun.closed
         connection.user_name = begun.user_name
-        if begun.tls is not None:
-            connection.tls_to_proxy = TlsFacts(
-                begun.tls.version,
-                server_name=begun.tls.server_name,
-                client_certificate=begun.tls.client_certificate,
-                decrypted=True,
-            )
+        connection.tls_to_proxy = begun.tls or connection.tls_to_proxy
         return known
 
     def end(self, number: int) -> None:
@@ -226,24 +217,14 @@ def _frame(side: Side, of: Message | None) -> Frame:
     frame = Frame(
         side.data, side.started_at, side.ended_at, None, side.body_start, of, side.body_version, sent_at=side.sent_at
     )
-    if side.unusual is not None:
-        _note_unusual(frame, side.unusual)
+    unusual = side.unusual
+    if unusual is not None:
+        frame.message = of if unusual.is_read else None
+        frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
+        frame.edits, frame.cut, frame.unread = unusual.edits, Cut(unusual.cut), unusual.unread
+        frame.error = None if unusual.error is None else ReportedError(unusual.error)
+        frame.size, frame.trailing = unusual.size, unusual.trailing
     return frame
-
-
-def _note_unusual(frame: Frame, unusual: Unusual) -> None:
-    """Note what the analyzer says about a frame that could not be read completely, or has an unusual layout."""
-    if not unusual.is_read:
-        frame.message = None
-    frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
-    frame.edits = unusual.edits
-    frame.error = None if unusual.error is None else ReportedError(unusual.error)
-    frame.cut, frame.unread, frame.size, frame.trailing = (
-        Cut(unusual.cut),
-        unusual.unread,
-        unusual.size,
-        unusual.trailing,
-    )
 
 
 def _noted(side: blocks.Side | None, received: Side | None) -> blocks.Side | None:

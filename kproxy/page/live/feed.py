@@ -171,7 +171,8 @@ class LiveFeed:
                     self._files.close_replaced()
                     continue
                 with connected:
-                    self._note_analyzer(_pid_of(connected))
+                    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+                    self._note_analyzer(CREDENTIALS.unpack(credentials)[0])
                     self.is_fed = True
                     self._published()
                     self._follow(connected)
@@ -323,10 +324,9 @@ class LiveFeed:
 
     def _show(self) -> None:
         now = time.monotonic()
-        if now >= self._activity_at + ACTIVITY_S:
-            self._activity_at = now
-            self._rows.note_activity()
-        part = self._rows.take(self.last + 1)
+        is_due = now >= self._activity_at + ACTIVITY_S
+        self._activity_at = now if is_due else self._activity_at
+        part = self._rows.take(self.last + 1, with_activity=is_due)
         if part.batches:
             self._files.add(part)
         if now >= self._open_at:
@@ -340,14 +340,6 @@ class LiveFeed:
         self._kept.make_room()
         self._news, self._shown_at = False, time.monotonic()
         self._published()
-
-
-def _pid_of(connected: socket.socket) -> int:
-    """Return the id of the process at the other end."""
-    credentials: tuple[int, int, int] = CREDENTIALS.unpack(
-        connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    )
-    return credentials[0]
 
 
 def _size_of(shown: Shown) -> int:

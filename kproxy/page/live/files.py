@@ -26,7 +26,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.page.blocks import SpillFiles
 from kproxy.page.columns import ADDED
-from kproxy.page.recorded import client_facts, login_of
+from kproxy.page.recorded import added_of, login_of, with_added
 from kproxy.session import Event, Exchange
 
 if TYPE_CHECKING:
@@ -225,12 +225,11 @@ class LiveFiles:
 
     def query(self, table: str, first: int | None = None, last: int | None = None) -> str:
         """Return SQL for FROM: the rows of a table; with *first* or *last*, at least those of exchanges in that range."""
-        low, high = first, last
         now = self._now
         paths = [
             part.files[table].path
             for part in now.parts
-            if table in part.files and (low is None or part.last >= low) and (high is None or part.first <= high)
+            if table in part.files and (first is None or part.last >= first) and (last is None or part.first <= last)
         ]
         rows = _reader(paths or [self._empty[table].path])
         return (
@@ -328,11 +327,9 @@ class LiveRows:
         self._last_ns: int | None = None
 
     def add(self, number: int, exchange: Exchange) -> None:
-        connection, request, response = exchange.connection, exchange.request, exchange.response
-        request_ns = None if request is None else request.started_at
-        response_ns = None if response is None else response.ended_at
-        principal, facts = self._principal(exchange), client_facts(connection)
-        self._added.append((number, connection.number, connection.client, request_ns, response_ns, principal, *facts))
+        added = added_of(number, exchange, self._principal(exchange))
+        request_ns, response_ns = added[3:5]
+        self._added.append(added)
         self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)
         self._last_ns = most(self._last_ns, request_ns if response_ns is None else response_ns)
@@ -349,12 +346,10 @@ class LiveRows:
         else:
             self._tables.closed(number, reason or "finished")
 
-    def note_activity(self) -> None:
-        """Make rows of what the open connections did so far."""
-        self._tables.write_activity()
-
-    def take(self, first: int) -> Part:
-        """Return the rows since the last call; *first* is the number of their first exchange."""
+    def take(self, first: int, *, with_activity: bool = False) -> Part:
+        """Return the rows since the last call, or also of what open connections did; *first*: number of their first exchange."""
+        if with_activity:
+            self._tables.write_activity()
         self._tables.write_rows()
         part = Part(first, first + self.count - 1, self._first_ns, self._last_ns, {}, self._batches)
         self._batches, self.count, self._first_ns, self._last_ns = {}, 0, None, None
@@ -381,12 +376,8 @@ class LiveRows:
     def _take(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
-        schema, arrays = schemas()[table.name], list(batch.columns)
-        if table.name == "exchanges":
-            added = zip(*(self._added.popleft() for _ in range(batch.num_rows)), strict=True)
-            kinds = schema.types[len(arrays) :]
-            arrays += [pa.array(values, kind) for values, kind in zip(added, kinds, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        rows = with_added(batch, self._added) if table.name == "exchanges" else batch
+        batch = pa.RecordBatch.from_arrays(rows.columns, schema=schemas()[table.name])
         self._batches.setdefault(table.name, []).append(batch)
 
 

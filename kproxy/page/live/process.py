@@ -6,6 +6,7 @@ browser's requests on to it, and ends it when none has come for a while.
 
 import gc
 import os
+import resource
 import shutil
 import socket
 import sys
@@ -65,7 +66,9 @@ def main() -> None:
     set_process_title("kproxy: page", "kproxy:page")
     sys.excepthook = lambda kind, fault, trace: _end(fault)
     keep_large_blocks_apart()
-    _allow_many_files()
+    with suppress(ValueError, OSError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None
     feeds = listen(folder, FEED)
@@ -79,20 +82,8 @@ def main() -> None:
     # Without one of its threads the page would show old rows; the next request starts another process
     threading.excepthook = lambda fault: _end(fault.exc_value)
     threading.Thread(target=_follow_input, args=(store, folder), daemon=True).start()
-    serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
-
-
-def _allow_many_files() -> None:
-    import resource  # noqa: PLC0415 - only in the process
-
-    with suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _say_ready() -> None:
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    app = page_app(store, arguments.token, arguments.hosts)
+    serve(app, listen(folder, HTTP), lambda: print("ready", flush=True))
 
 
 def _end(fault: BaseException | None) -> None:

@@ -76,12 +76,13 @@ class Live(Store):
 
     def start(self) -> None:
         """Start the thread that receives what analyzers send."""
-        self._thread = threading.Thread(target=self._take, name="kproxy-feed", daemon=True)
-        self._thread.start()
 
-    def _take(self) -> None:
-        take_what_is_left()  # traffic comes first
-        self._feed.run()
+        def take() -> None:
+            take_what_is_left()  # traffic comes first
+            self._feed.run()
+
+        self._thread = threading.Thread(target=take, name="kproxy-feed", daemon=True)
+        self._thread.start()
 
     @property
     def database(self) -> Database:

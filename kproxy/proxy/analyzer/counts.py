@@ -46,16 +46,20 @@ class AnalysisCounts(ExchangeCounts, Observer):
     def note_event(self, event: Event) -> None:
         self.events[type(event)] += 1
         if isinstance(event, SaslToken):
-            self.logins.note_token((self.source, event.connection.number), event.connection)
+            self.logins.begin((self.source, event.connection.number), event.connection)
 
     def note_unusual(self, exchange: Exchange, bodies: Bodies | None) -> None:
         """See ExchangeCounts."""
         if not self.is_whole or (bodies is not None and bodies.undecoded is not None):
             self._count_frames(exchange, bodies)
-        if exchange.api_key in SASL_APIS or self.logins.has_begun:
+        if exchange.api_key in SASL_APIS or self.logins.begun:
             self.logins.note((self.source, exchange.connection.number), exchange)
         if self.is_refused or self.latest_throttle_ms:
-            self._count_refusal(exchange, self.latest_throttle_ms)
+            for code in [] if exchange.response is None else exchange.response.error_codes():
+                self.errors.add(self._name(exchange), error_name(code))
+        if self.latest_throttle_ms:  # how long the broker tells the client to wait (KIP-219)
+            self.throttled.add(self._name(exchange))
+            self.throttle_ms.add(self._name(exchange), n=self.latest_throttle_ms)
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
@@ -68,14 +72,6 @@ class AnalysisCounts(ExchangeCounts, Observer):
                 self.cut.add(self._name(event), direction)
         if event.unanswered is not None:
             self.unanswered += 1
-
-    def _count_refusal(self, event: Exchange, throttle_ms: int) -> None:
-        """Count the error codes of a response, and how long the broker tells the client to wait (KIP-219)."""
-        for code in [] if event.response is None else event.response.error_codes():
-            self.errors.add(self._name(event), error_name(code))
-        if throttle_ms:
-            self.throttled.add(self._name(event))
-            self.throttle_ms.add(self._name(event), n=throttle_ms)
 
     def message(self, at: int) -> AnalyzerCounts:
         """Return the counts of sessions; the caller adds the rest."""
@@ -147,12 +143,9 @@ class Logins:
 
     def __init__(self) -> None:
         self.counts = BoundedCounter()
-        self.begun: OrderedDict[ConnectionKey, _Begun] = OrderedDict()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there are logins whose result is not known yet; every exchange must then be noted."""
-        return bool(self.begun)
+        self.begun: OrderedDict[ConnectionKey, _Begun] = (
+            OrderedDict()
+        )  # while there is one, every exchange must be noted
 
     def note(self, connection: ConnectionKey, exchange: Exchange) -> None:
         """Note an exchange: a step of a login, or the first after it."""
@@ -160,7 +153,7 @@ class Logins:
             if connection in self.begun:
                 self._finish(connection, "succeeded")
             return
-        login = self._begin(connection, exchange.connection)
+        login = self.begin(connection, exchange.connection)
         error = None if exchange.response is None else peeked(exchange.response, "errorCode")
         if error:
             self._finish(connection, "failed")
@@ -169,14 +162,11 @@ class Logins:
             if login.rounds == ROUNDS.get(login.mechanism):
                 self._finish(connection, "succeeded")
 
-    def note_token(self, connection: ConnectionKey, known: Connection) -> None:
-        self._begin(connection, known)
-
     def end(self, connection: ConnectionKey) -> None:
         if connection in self.begun:
             self._finish(connection, "not_completed")
 
-    def _begin(self, connection: ConnectionKey, known: Connection) -> _Begun:
+    def begin(self, connection: ConnectionKey, known: Connection) -> _Begun:
         """Return the unfinished login of a connection, beginning one if there is none."""
         login = self.begun.get(connection)
         if login is None:

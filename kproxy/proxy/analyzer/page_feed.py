@@ -16,29 +16,14 @@ from contextlib import suppress
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
-
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import Bodies
 from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
-from kproxy.protocol import ApiKey, MessageStruct
+from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 from kproxy.proxy.analyzer.past import ALWAYS, PastEvents
-from kproxy.proxy.page_records import (
-    SIZE,
-    Begun,
-    Ended,
-    Record,
-    Seen,
-    Shown,
-    Side,
-    Tally,
-    TlsToProxy,
-    Topics,
-    Unusual,
-    encode,
-)
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Seen, Shown, Side, Tally, Topics, Unusual, encode
 from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, Gap, NotKafka
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
 
@@ -55,16 +40,6 @@ SMALLER, LARGER = 0.6, 1.25
 SMALLER_AFTER_S, LARGER_AFTER_S = 0.2, 1.0  # since the share was changed last
 NAMES_AFTER_S = 30.0  # between two lists of names of topics
 WITH_NAMES = REQUESTS_WITH_NAMES | RESPONSES_WITH_NAMES
-
-
-class _Known(Struct):
-    """What the page knows of a connection."""
-
-    number: int
-    software_name: str | None
-    sasl_mechanism: str | None
-    user_name: str | None
-    closed: str | None
 
 
 class _Count(NamedTuple):
@@ -113,8 +88,8 @@ class PageFeed(Output):
         self._pieces: deque[tuple[int, _Count]] = deque()  # waiting; _sent at the end of each, and the counts
         self._delivered = _Count(0, 0, 0)  # in the pieces that were sent to their end
         self._connections = 0
-        self._of_sources: dict[int, dict[int, _Known]] = {}
-        self._known: dict[int, _Known] = {}  # the connections of the current source
+        self._of_sources: dict[int, dict[int, Begun]] = {}
+        self._known: dict[int, Begun] = {}  # by the connections of the current source: what the page knows
         self._share_changed_at = self._names_sent_at = clock()
         self._names_due = False
         self._last_tally: tuple[int, int, int, float] | None = None
@@ -175,7 +150,7 @@ class PageFeed(Output):
     def end(self, end: End) -> None:
         known = self._known.get(end.connection)
         if known is not None:
-            self._records.append(Ended(known.number, end.at, end.side, end.reason))
+            self._records.append(Ended(known.connection, end.at, end.side, end.reason))
             if end.side is None:
                 del self._known[end.connection]
 
@@ -231,7 +206,7 @@ class PageFeed(Output):
             notes = done.request_note, done.response_note
         self._size += (0 if request is None else len(request.data)) + (0 if response is None else len(response.data))
         return Shown(
-            known.number,
+            known.connection,
             exchange.at,
             exchange.api_key,
             exchange.api_version,
@@ -253,35 +228,30 @@ class PageFeed(Output):
             return True
         return api_key in self._secret and self._rewriter.wants(frame)
 
-    def _announce(self, connection: Connection, at: int) -> _Known:
-        """Add a record about a connection; return what the page knows of it from now on."""
+    def _announce(self, connection: Connection, at: int) -> Begun:
+        """Add a record about a connection; return it, as what the page knows of the connection from now on."""
         known = self._known.get(connection.number)
-        if known is None:
-            self._connections += 1
-            known = self._known[connection.number] = _Known(self._connections, None, None, None, None)
-        known.software_name, known.sasl_mechanism = connection.client_software_name, connection.sasl_mechanism
-        known.user_name, known.closed = connection.user_name, connection.closed
-        tls = connection.tls_to_proxy
-        self._records.append(
-            Begun(
-                known.number,
-                at,
-                connection.client,
-                connection.broker,
-                connection.cluster,
-                connection.client_software_name,
-                connection.client_software_version,
-                connection.sasl_mechanism,
-                connection.closed,
-                connection.user_name,
-                None if tls is None else TlsToProxy(tls.version, tls.server_name, tls.client_certificate),
-            )
+        self._connections += known is None
+        begun = Begun(
+            self._connections if known is None else known.connection,
+            at,
+            connection.client,
+            connection.broker,
+            connection.cluster,
+            connection.client_software_name,
+            connection.client_software_version,
+            connection.sasl_mechanism,
+            connection.closed,
+            connection.user_name,
+            connection.tls_to_proxy,
         )
-        return known
+        self._known[connection.number] = begun
+        self._records.append(begun)
+        return begun
 
     def _note(self, event: Event) -> None:
         known = self._known.get(event.connection.number) or self._announce(event.connection, event.at)
-        kind, number, at = type(event).__name__, known.number, event.at
+        kind, number, at = type(event).__name__, known.connection, event.at
         if isinstance(event, Gap):
             self._records.append(Seen(number, at, kind, event.size, event.skipped))
         else:
@@ -415,16 +385,10 @@ def _changes_group(exchange: Exchange) -> bool:
         return False
     if request is None or response is None:
         return True  # not answered, or not read
-    return (
-        request.member_epoch <= 0
-        or request.member_epoch != response.member_epoch
-        or _has_any(request, CHANGES_OF_REQUEST)
-        or _has_any(response, CHANGES_OF_RESPONSE)
-    )
-
-
-def _has_any(body: MessageStruct, names: tuple[str, ...]) -> bool:
-    return any(getattr(body, name, None) is not None for name in names)
+    changes = [getattr(request, name, None) for name in CHANGES_OF_REQUEST]
+    changes += [getattr(response, name, None) for name in CHANGES_OF_RESPONSE]
+    is_same_epoch = 0 < request.member_epoch == response.member_epoch
+    return not is_same_epoch or any(change is not None for change in changes)
 
 
 class RareExchanges:

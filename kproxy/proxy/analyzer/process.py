@@ -166,7 +166,11 @@ class Analyzer:
                 if name == "log" and not self._cut_off:
                     self._cut_off = True
                     cut_off(Path(wanted.path), self._readers)
-                file = rotating_file(wanted, time.monotonic, self._reporter(wanted.path))
+
+                def report(reason: str, path: str = wanted.path) -> None:
+                    self.report("file cannot be written", file=path, reason=reason)
+
+                file = rotating_file(wanted, time.monotonic, report)
                 output = make(file)
                 if isinstance(output, LogLines):
                     self.settlement.use(output)
@@ -186,7 +190,14 @@ class Analyzer:
         before = self._traces
         if options == (None if before is None else before.options):
             return
-        made = None if options is None else self._new_traces(options)
+        made: TraceExport | None = None
+        if options is not None:
+            from kproxy.proxy.analyzer import traces  # noqa: PLC0415 - 7 MB that few need
+
+            def report(reason: str) -> None:
+                self.report("spans cannot be exported", reason=reason)
+
+            made = traces.TraceExport(options, report, self.spans)
         if before is not None:
             self._run.remove_output(before.output)
             ending = asyncio.get_running_loop().create_task(before.close(FLUSH_S), name="end of traces")
@@ -195,14 +206,6 @@ class Analyzer:
         self._traces = made
         if made is not None:
             self._run.add_output(made.output)
-
-    def _new_traces(self, options: Traces) -> "TraceExport":
-        from kproxy.proxy.analyzer.traces import TraceExport  # noqa: PLC0415 - 7 MB that few need
-
-        def report(reason: str) -> None:
-            self.report("spans cannot be exported", reason=reason)
-
-        return TraceExport(options, report, self.spans)
 
     def keep_past(self, most: int) -> None:
         """Keep the last exchanges for a page that comes later, of so many bytes in all; 0: none."""
@@ -237,10 +240,6 @@ class Analyzer:
         """Return how many requests came without becoming an exchange."""
         return sum(sum(tap.connections.left_out.values()) for tap in self.taps)
 
-    def _is_filling(self) -> bool:
-        """Return whether some ring is filling up."""
-        return any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
-
     def _end_page(self) -> PageFeed | None:
         """Close the feed of the live page and log what it left out; return it."""
         page, self._page = self._page, None
@@ -261,12 +260,6 @@ class Analyzer:
         if self._ending:
             await asyncio.wait(self._ending, timeout=seconds)
 
-    def _reporter(self, path: str) -> Report:
-        def report(reason: str) -> None:
-            self.report("file cannot be written", file=path, reason=reason)
-
-        return report
-
     async def forget(self, ring: int) -> None:
         """Read the rest of a dead worker's ring and close its connections; its successor has connections of its own."""
         if 0 <= ring < len(self.taps):
@@ -281,7 +274,7 @@ class Analyzer:
         """Decode a batch of one ring; return the number of its records."""
         reader, tap = self._readers[ring], self.taps[ring]
         items = reader.read(BATCH)
-        is_filling = self._is_filling()
+        is_filling = any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
         if self._page is not None:
             self._page.is_busy = is_filling
         with self._watched():
@@ -395,29 +388,25 @@ class Doorbell:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
+        self.rung = asyncio.Event()
         self.stopped = False
         self._loop.add_reader(fd, self._on_ring)
 
     def _on_ring(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._fd)
-        self._rung.set()
-
-    def ring(self) -> None:
-        """Wake the analyzer."""
-        self._rung.set()
+        self.rung.set()
 
     def stop(self) -> None:
         """Wake the analyzer to end."""
         self.stopped = True
-        self._rung.set()
+        self.rung.set()
 
     async def wait(self, seconds: float | None) -> None:
         """Wait until it rings, or for so many seconds."""
-        timer = None if seconds is None else self._loop.call_later(seconds, self._rung.set)
-        await self._rung.wait()
-        self._rung.clear()
+        timer = None if seconds is None else self._loop.call_later(seconds, self.rung.set)
+        await self.rung.wait()
+        self.rung.clear()
         if timer is not None:
             timer.cancel()
 
@@ -461,7 +450,7 @@ async def _receive(
         match message:
             case messages.Configure():
                 await channel.send(_configure(analyzer, message))
-                doorbell.ring()
+                doorbell.rung.set()
             case messages.ForgetWorker(worker):
                 await analyzer.forget(worker)
             case messages.FeedPage(path, past):

@@ -33,7 +33,7 @@ class Settlement:
     def __init__(self, readers: Sequence[TapReader], connections: Sequence[Connections]) -> None:
         self._readers = readers
         self._connections = connections
-        self._output: Counter[str] = Counter()
+        self.output: Counter[str] = Counter()  # requests whose lines could not be written, under the reason "output"
         self._before = [reader.settled[0] for reader in readers]  # requests that earlier analyzers settled
         self.log: LogLines | None = None
 
@@ -46,14 +46,10 @@ class Settlement:
 
     def left_out(self) -> dict[str, int]:
         """Return how many requests came and are not in the log, by reason."""
-        counts = Counter(self._output)
+        counts = Counter(self.output)
         for connections in self._connections:
             counts.update(connections.left_out)
         return dict(counts)
-
-    def note_dropped(self, requests: int) -> None:
-        """Count requests whose lines could not be written."""
-        self._output["output"] += requests
 
     def publish(self) -> None:
         """Settle what is on the disk now."""
@@ -124,7 +120,7 @@ class LogLines(Lines):
             self.settled[ring] = self.settled.get(ring, 0) + count
         self._buffered.clear()
         if self.settlement is not None:
-            self.settlement.note_dropped(self._dropped)
+            self.settlement.output["output"] += self._dropped
             self._dropped = 0
             self.settlement.publish()
 

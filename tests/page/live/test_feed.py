@@ -20,8 +20,9 @@ from kproxy.page.live.files import LiveRows
 from kproxy.page.live.process import FEED, listen
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, TlsToProxy, encode
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, encode
 from kproxy.session import Exchange
+from kproxy.session.events import TlsFacts
 from tests.page.feeding import live
 from tests.support.kafka.processes import eventually
 
@@ -97,7 +98,7 @@ def test_counts_go_on_over_feeds(store: Live, folder: Path) -> None:
 def test_who_logged_in_before_the_page_was_opened(store: Live, folder: Path) -> None:
     """Beside it one with a certificate alone, one with neither."""
     analyzer = Analyzer(folder)
-    told = TlsToProxy("TLS 1.3", None, "CN=app")
+    told = TlsFacts("TLS 1.3", client_certificate="CN=app", decrypted=True)
     analyzer.send(
         *(
             msgspec.structs.replace(BEGUN, connection=number, user_name=user, sasl_mechanism=mechanism, tls=tls)

@@ -339,8 +339,8 @@ def test_what_came_of_a_login(steps: list[object], expected: list[tuple[str, str
 def test_logins_that_go_on_are_bounded() -> None:
     followed = Logins()
     for number in range(MOST_BEGUN + 500):
-        followed.note_token((0, number), Connection(number, "a:1", "b:2", sasl_mechanism="GSSAPI"))
+        followed.begin((0, number), Connection(number, "a:1", "b:2", sasl_mechanism="GSSAPI"))
     for number in range(MOST_BEGUN + 500):
         followed.end((0, number))
     assert followed.counts.rows() == [("GSSAPI", "not_completed", MOST_BEGUN)]
-    assert not followed.has_begun
+    assert not followed.begun
