@@ -63,23 +63,15 @@ def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict
     # KIP-848, KIP-932 and KIP-1071 have no JoinGroup: a member joins by a heartbeat with epoch 0
     joins = "e.api_name = 'JoinGroup' OR (e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0)"
     query = (
-        "SELECT name, count(*), count(DISTINCT client_id), min(ns), max(ns), coalesce(bool_or(joins), false), count(*) OVER ()"
+        "SELECT name, count(*), count(DISTINCT client_id), min(ns)::VARCHAR, max(ns)::VARCHAR,"
+        " coalesce(bool_or(joins), false), count(*) OVER ()"
         f" FROM (SELECT unnest(e.groups) AS name, e.client_id, {AT} AS ns, {joins} AS joins FROM {source}"
         f" WHERE len(e.groups) > 0 AND {span.condition}) GROUP BY name ORDER BY count(*) DESC, name LIMIT {MOST_GROUPS}"
     )
     with store.cursor() as cursor, work.ended_by(cursor.interrupt):
         rows = [] if span.is_empty else cursor.execute(query).fetchall()
-    listed = [
-        {
-            "name": name,
-            "exchanges": count,
-            "clients": clients,
-            "firstNs": str(first),
-            "lastNs": str(last),
-            "joined": joined,
-        }
-        for name, count, clients, first, last, joined, _ in rows
-    ]
+    names = ("name", "exchanges", "clients", "firstNs", "lastNs", "joined")
+    listed = [dict(zip(names, row, strict=False)) for row in rows]
     return {"groups": listed, "more": rows[0][-1] - len(rows) if rows else 0}
 
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import html
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -70,12 +69,12 @@ class Answers:
         self._token = token
         self._findings = Findings(store)
         self._replaying = Replaying(store)
-        self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
+        self._static = {one.name: one for one in files("kproxy.page").joinpath("static").iterdir()}
 
     def routes(self) -> list[Route]:
         return [
             Route("/", self.index),
-            Route("/page/static/{name:path}", self.static),
+            Route("/page/static/{name}", self.static),
             Route("/page/help/{topic}", self.manual),
             Route("/page/api/source", self.source),
             Route("/page/api/exchanges", self.exchanges),
@@ -101,10 +100,10 @@ class Answers:
 
     async def static(self, request: Request) -> Response:
         name = request.path_params["name"]
-        path = self._static.get(name)
-        if path is None:
+        path, kind = self._static.get(name), TYPES.get(name[name.rfind(".") :])
+        if path is None or kind is None:
             return refusal(404, "there is no such file")
-        return Response(path.read_bytes(), headers={"content-type": TYPES[name[name.rfind(".") :]]})
+        return Response(path.read_bytes(), headers={"content-type": kind})
 
     async def manual(self, request: Request) -> Response:
         topic = request.path_params["topic"]
@@ -146,30 +145,16 @@ class Answers:
         offset, limit = _whole_number(query.get("offset"), 0), _whole_number(query.get("limit"), 100)
         condition, sort = query.get("filter", ""), query.get("sort") or self._store.default_sort
         page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
-        return _json(
-            {
-                "total": page.total,
-                "offset": page.offset,
-                "generation": page.generation,
-                "numbers": page.numbers,
-                "columns": page.columns,
-                "rows": page.rows,
-                "texts": searched_texts(condition),
-            },
-            BackgroundTask(self._store.worker.start),  # a filter comes next
-        )
+        shown = msgspec.structs.asdict(page) | {"texts": searched_texts(condition)}
+        return _json(shown, BackgroundTask(self._store.worker.start))  # a filter comes next
 
     async def position(self, request: Request) -> Response:
         """Return the place of an exchange in a view."""
         query = request.query_params
-        number, condition, sort = (
-            _whole_number(query.get("number"), 0),
-            query.get("filter", ""),
-            query.get("sort") or self._store.default_sort,
-        )
-        return _json(
-            {"offset": await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))}
-        )
+        number, condition = _whole_number(query.get("number"), 0), query.get("filter", "")
+        sort = query.get("sort") or self._store.default_sort
+        offset = await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))
+        return _json({"offset": offset})
 
     async def exchange(self, request: Request) -> Response:
         number = _whole_number(request.path_params["number"], 0)
@@ -212,9 +197,9 @@ class Answers:
         """Return the differences between two exchanges."""
         a, b = (_whole_number(request.query_params.get(name), 0) for name in ("a", "b"))
         differences = await answer(request, lambda work: compare(self._store, a, b))
-        return (
-            refusal(404, "one of these exchanges is not here (any more)") if differences is None else _json(differences)
-        )
+        if differences is None:
+            return refusal(404, "one of these exchanges is not here (any more)")
+        return _json(differences)
 
     async def complete(self, request: Request) -> Response:
         """Complete a filter, or the condition of a breakpoint, at the cursor."""
@@ -238,15 +223,13 @@ class Answers:
             return StreamingResponse(made[1], media_type=kind, headers=_download(made[0]))
         folder = TemporaryDirectory(prefix="kproxy-")
         try:
-            path: Path = await answer(
-                request, lambda work: selection.write(work, form, Path(folder.name)), EXPORT_SECONDS
-            )
+            target = Path(folder.name)
+            path: Path = await answer(request, lambda work: selection.write(work, form, target), EXPORT_SECONDS)
         except BaseException:
             folder.cleanup()
             raise
-        return FileResponse(
-            path, media_type=kind, headers=_download(path.name), background=BackgroundTask(folder.cleanup)
-        )
+        done = BackgroundTask(folder.cleanup)
+        return FileResponse(path, media_type=kind, headers=_download(path.name), background=done)
 
     def _selection(self, request: Request) -> tuple[str, Selection]:
         """Return format and exchanges of a request for a selection."""
@@ -325,15 +308,6 @@ def _span(request: Request) -> tuple[int, int | None, int | None]:
     return _whole_number(query.get("buckets"), 120), ends[0], ends[1]
 
 
-def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
-    """Yield the files below a folder, each with its path relative to it."""
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.is_dir():
-            yield from _static_files(entry, f"{prefix}{entry.name}/")
-        elif entry.name[entry.name.rfind(".") :] in TYPES:
-            yield prefix + entry.name, entry
-
-
 def _whole_number(text: str | None, otherwise: int) -> int:
     if not text:
         return otherwise
@@ -354,7 +328,7 @@ async def wrong(_request: Request, error: Exception) -> Response:
     return refusal(400, str(error))
 
 
-async def of_damaged(store: Store, error: Exception) -> Response:
+async def of_damaged(store: Store, _request: Request, error: Exception) -> Response:
     """Answer with the damages of the sources; raise *error* where there are none."""
     damages = await run_in_threadpool(store.look_for_damages)
     if damages:

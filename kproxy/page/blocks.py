@@ -269,15 +269,13 @@ class Blocks(Generic[T]):
     def _items(self, block: _Block) -> list[T]:
         items = self._recent.get(block.first)
         if items is None:
-            items = self._recent[block.first] = self._decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
+            data = block.data
+            if isinstance(data, Place):
+                assert self._spill is not None
+                data = self._spill.read(data)
+            items = self._recent[block.first] = self._decode(zstandard.ZstdDecompressor().decompress(data))
             if len(self._recent) > MOST_OPEN:
                 self._recent.popitem(last=False)
         else:
             self._recent.move_to_end(block.first)
         return items
-
-    def _data(self, block: _Block) -> bytes:
-        if isinstance(block.data, bytes):
-            return block.data
-        assert self._spill is not None
-        return self._spill.read(block.data)

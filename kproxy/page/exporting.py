@@ -24,7 +24,7 @@ from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
-from kproxy.page.filtering.filter import Filter
+from kproxy.page.filtering.filter import Filter, batches_of
 from kproxy.page.filtering.parts import as_cel
 from kproxy.page.live.store import Live
 from kproxy.page.recorded import Recorded
@@ -91,14 +91,13 @@ class Selection:
             return f"kproxy sql {directories} 'FROM exchanges'"
         name = f"selected-{name}" if isinstance(self._store, Live) else name
         output = [] if form == "jsonl" else ["-o", name]
-        words = ["kproxy", "decode", *options, *self._as_read(form), *self._condition(), *output, *self._files()]
-        line = " ".join(map(_quoted, words))
+        line = _line(["kproxy", "decode", *options, *self._as_read(form), *self._condition(), *output, *self._files()])
         return f"{line} > {name}" if form == "jsonl" else line
 
     def replay_command(self) -> str | None:
         """Return what to type to replay the selection; None where the sources have no bytes to send."""
         options = self.replay_options()
-        return None if options is None else " ".join(map(_quoted, ["kproxy", "replay", "--to", "HOST:PORT", *options]))
+        return None if options is None else _line(["kproxy", "replay", "--to", "HOST:PORT", *options])
 
     def replay_options(self) -> list[str] | None:
         """Return the options and sources with which kproxy replay sends the selection; None where there are no bytes to send."""
@@ -128,10 +127,13 @@ class Selection:
     @cached_property
     def _no_capture(self) -> Path | None:
         """The first source that cannot be read again, else the first decoded log, which has no bytes; None: all are captures."""
-        sources = self._store.sources
-        return next((path for path in sources if not path.is_file()), None) or next(
-            (path for path in sources if not _is_capture(path)), None
-        )
+        for path in sorted(self._store.sources, key=Path.is_file):
+            if not path.is_file():
+                return path
+            with open_input(path) as source:
+                if isinstance(source, DecodedLog):
+                    return path
+        return None
 
     def _as_read(self, form: str) -> list[str]:
         """Return the options with which kproxy decode reads the sources as the page has read them."""
@@ -262,15 +264,7 @@ class Selection:
 
 def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in fewer pieces, of at least AT_ONCE: two processes pass each on, from a thread to a loop."""
-    held, size = list[bytes](), 0
-    for part in parts:
-        held.append(part)
-        size += len(part)
-        if size >= AT_ONCE:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+    return map(b"".join, batches_of(parts, AT_ONCE))
 
 
 def _sent(made: OrderedPackets) -> Iterator[bytes]:
@@ -278,12 +272,6 @@ def _sent(made: OrderedPackets) -> Iterator[bytes]:
         yield from in_pieces(made.blocks())
     finally:
         made.close()
-
-
-def _is_capture(path: Path) -> bool:
-    """Return whether a source is a capture file, which has bytes of frames."""
-    with open_input(path) as source:
-        return not isinstance(source, DecodedLog)
 
 
 def _options(form: str) -> tuple[tuple[str, ...], str]:
@@ -295,6 +283,10 @@ def _options(form: str) -> tuple[tuple[str, ...], str]:
 def _as_argument(path: Path) -> str:
     """Return the path as an argument that no program takes for an option."""
     return f"./{path}" if str(path).startswith("-") and str(path) != STANDARD_INPUT else str(path)
+
+
+def _line(words: Iterable[str]) -> str:
+    return " ".join(map(_quoted, words))
 
 
 def _quoted(word: str) -> str:

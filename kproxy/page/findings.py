@@ -78,7 +78,10 @@ class Findings:
         finally:
             self._lock.release()
         rows = result.rows.slice(0, MOST_ROWS)
-        left_out = self._store.gaps(start, end)
+        left_out, sampled = self._store.gaps(start, end), analysis.header.sampled
+        uncertain: str | None = None  # why rows may be wrong, as the analysis draws conclusions from what is absent
+        if left_out is not None and sampled:
+            uncertain = sampled if left_out["sampled"] else BEHIND if left_out["cut"] else None
         return _described(analysis) | {
             "severity": result.severity,
             "verdict": result.verdict,
@@ -87,7 +90,7 @@ class Findings:
             "more": result.rows.num_rows - rows.num_rows,
             "numbers": self._numbers(work, rows),
             "leftOut": left_out,
-            "uncertain": _uncertain(analysis, left_out),
+            "uncertain": uncertain,
         }
 
     def _numbers(self, work: Work, rows: "pyarrow.Table") -> Sequence[int | None] | None:
@@ -142,13 +145,6 @@ def _within(table: str, low: int, high: int) -> str:
     if table == "topic_activity":
         return f" WHERE minute BETWEEN make_timestamptz({max(min(low, latest) - MINUTE_US, 0)}) AND {last}"
     return f" WHERE seen_at BETWEEN {first} AND {last}" if "seen_at" in columns else ""
-
-
-def _uncertain(analysis: Analysis, left_out: dict[str, Any] | None) -> str | None:
-    """Return why rows may be wrong, for an analysis that draws conclusions from what is absent; else None."""
-    if left_out is None or not analysis.header.sampled:
-        return None
-    return analysis.header.sampled if left_out["sampled"] else BEHIND if left_out["cut"] else None
 
 
 def _described(analysis: Analysis) -> dict[str, Any]:

@@ -105,22 +105,22 @@ class _Walk:
         node = self._child(into, one.json_name, one.type_text, self.at if start is None else start)
         if one.is_array:
             self._array(one, node)
-        elif one.is_struct:
-            self._inner(one, node, tagged=start is not None)
+        elif not one.is_struct or self._version not in one.nullable or self._is_there(tagged=start is not None):
+            self._one(one, node)
+        if node is not None:
+            node.end = self.at
+
+    def _is_there(self, *, tagged: bool) -> bool:
+        return self._varint() > 0 if tagged else int(self._fixed("int8")) >= 0
+
+    def _one(self, one: Field, node: Node | None) -> None:
+        """Read a struct or a scalar: a field, or an element of an array."""
+        if one.is_struct:
+            self.struct(one.fields, node)
         else:
             value = self._scalar(one)
             if node is not None:
                 node.value = value
-        if node is not None:
-            node.end = self.at
-
-    def _inner(self, one: Field, node: Node | None, *, tagged: bool) -> None:
-        if self._version in one.nullable and not self._is_there(tagged=tagged):
-            return
-        self.struct(one.fields, node)
-
-    def _is_there(self, *, tagged: bool) -> bool:
-        return self._varint() > 0 if tagged else int(self._fixed("int8")) >= 0
 
     def _array(self, one: Field, node: Node | None) -> None:
         count = self._size(one, "int32")
@@ -131,12 +131,7 @@ class _Walk:
                 raise _Ended(f"{count:,} elements of {one.json_name} are announced, and the bytes end after {index:,}")
             kept = node if index < MOST_ELEMENTS and self._left > 0 else None
             child = self._child(kept, f"[{index}]", one.type, self.at)
-            if one.is_struct:
-                self.struct(one.fields, child)
-            else:
-                value = self._scalar(one)
-                if child is not None:
-                    child.value = value
+            self._one(one, child)
             if child is not None:
                 child.end = self.at
             elif node is not None:
@@ -238,8 +233,9 @@ def frame_tree(
         root.children.append(
             Node("size", "int32", int.from_bytes(side.data[:SIZE_FIELD], "big", signed=True), 0, SIZE_FIELD)
         )
-        root.children.append(_header(side, name, header_version))
-        root.children.append(_body(side))
+        start = side.body_start if side.body_start > SIZE_FIELD else min(2 * SIZE_FIELD, len(side.data))
+        root.children.append(_header(side, name, header_version, start))
+        root.children.append(_body(side, start))
         _finish(root.children[1], header, {}, "")
     else:
         counter = _Counter()
@@ -263,9 +259,8 @@ def as_plain(node: Node) -> dict[str, Any]:
     return msgspec.structs.asdict(node) | {"value": value, "children": list(map(as_plain, node.children))}
 
 
-def _header(side: Side, name: str, version: int | None) -> Node:
+def _header(side: Side, name: str, version: int | None, end: int) -> Node:
     """Return the header's fields; a single node if the bytes do not fit its version."""
-    end = side.body_start if side.body_start > SIZE_FIELD else min(2 * SIZE_FIELD, len(side.data))
     if version is not None:
         kind = "RequestHeader" if name == "request" else "ResponseHeader"
         located = locate(kind, version, side.data, SIZE_FIELD, end)
@@ -274,8 +269,7 @@ def _header(side: Side, name: str, version: int | None) -> Node:
     return Node("header", "bytes", start=SIZE_FIELD, end=end)
 
 
-def _body(side: Side) -> Node:
-    start = side.body_start if side.body_start > SIZE_FIELD else min(2 * SIZE_FIELD, len(side.data))
+def _body(side: Side, start: int) -> Node:
     end = max(len(side.data) - side.trailing, start)
     if side.message is None:
         return Node("body", "bytes", start=start, end=end, note=side.note or None)
@@ -289,10 +283,11 @@ def _finish(node: Node, json: Any, inside: Mapping[str, Sequence[Mapping[str, An
     """Withhold what Kafka's JSON of the message withholds, and add the decoded contents of fields."""
     for index, child in enumerate(node.children):
         if child.name.startswith("["):
-            at, value = f"{path}{child.name}", _element(json, index)
+            at = f"{path}{child.name}"
+            value = json[index] if isinstance(json, list) and index < len(json) else None
         else:
             at = f"{path}.{child.name}" if path else child.name
-            value = _field(json, child.name)
+            value = json.get(child.name) if isinstance(json, dict) else None
         if value == WITHHELD:
             child.value, child.note = WITHHELD, ZEROS
         _finish(child, value, inside, at)
@@ -303,12 +298,7 @@ def _finish(node: Node, json: Any, inside: Mapping[str, Sequence[Mapping[str, An
             child.children.append(opened)
 
 
-def _element(json: Any, index: int) -> Any:
-    return json[index] if isinstance(json, list) and index < len(json) else None
-
-
-def _field(json: Any, name: str) -> Any:
-    return json.get(name) if isinstance(json, dict) else None
+KINDS = {dict: "struct", list: "array", str: "string", bool: "bool", int: "integer", float: "number"}
 
 
 class _Counter:
@@ -320,7 +310,7 @@ class _Counter:
     def node(self, name: str, value: Any) -> Node:
         """Return the node of a value, with all that the value contains."""
         self.left -= 1
-        node = Node(name, _kind(value))
+        node = Node(name, KINDS.get(type(value), "null"))
         if value == []:
             node.value = []
         elif isinstance(value, dict | list):
@@ -335,9 +325,3 @@ class _Counter:
         else:
             node.value = value[:LONGEST_VALUE] if isinstance(value, str) else value
         return node
-
-
-def _kind(value: Any) -> str:
-    return {dict: "struct", list: "array", str: "string", bool: "bool", int: "integer", float: "number"}.get(
-        type(value), "null"
-    )

@@ -35,10 +35,11 @@ from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.session import Connection, Event, Exchange, Frame
+from kproxy.session import Event, Exchange, Frame
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
 MOST_KEPT = 256 * 1024 * 1024
 LOOK_MS = 100  # of a pipe
@@ -259,17 +260,7 @@ class RowOutput(TableOutput):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         if isinstance(event, Exchange) and shown:
             number = self._blocks.append(item_of(event, line or event_line(event, bodies), self._rewriter))
-            self._added.append(
-                (
-                    number,
-                    event.connection.number,
-                    event.connection.client,
-                    None if event.request is None else event.request.started_at,
-                    None if event.response is None else event.response.ended_at,
-                    self._entities.principal(event, login_of(event), bodies),
-                    *client_facts(event.connection),
-                )
-            )
+            self._added.append(added_of(number, event, self._entities.principal(event, login_of(event), bodies)))
         super().write(event, bodies, shown=shown, line=line)
 
     def show(self) -> None:
@@ -287,13 +278,7 @@ class RowOutput(TableOutput):
         if table.name != "exchanges":
             self._writer.from_arrow(batch).insert_into(table.name)
             return
-        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
-
-        added = zip(*(self._added.popleft() for _ in range(batch.num_rows)), strict=True)
-        types = [pa.int64() if kind == "BIGINT" else pa.string() for kind in ADDED.values()]
-        arrays = [pa.array(values, kind) for values, kind in zip(added, types, strict=True)]
-        names = [*batch.schema.names, *ADDED]
-        self._writer.from_arrow(pa.table([*batch.columns, *arrays], names)).insert_into("exchanges")
+        self._writer.from_arrow(with_added(batch, self._added)).insert_into("exchanges")
         self.publish()
 
     def _drop(self) -> None:
@@ -320,37 +305,46 @@ def login_of(exchange: Exchange) -> Any:
     return None if body is None else body.struct
 
 
-def client_facts(connection: Connection) -> tuple[str | None, str | None, str | None]:
-    """Return the SASL mechanism of a connection's client, its library and that library's version."""
-    return _well_formed_facts(
-        connection.sasl_mechanism, connection.client_software_name, connection.client_software_version
-    )
+def added_of(number: int, exchange: Exchange, principal: str | None) -> tuple[Any, ...]:
+    """Return the values of an exchange in the columns ADDED."""
+    connection, request, response = exchange.connection, exchange.request, exchange.response
+    request_ns = None if request is None else request.started_at
+    response_ns = None if response is None else response.ended_at
+    software = connection.client_software_name, connection.client_software_version
+    facts = _well_formed(connection.sasl_mechanism, *software)
+    return (number, connection.number, connection.client, request_ns, response_ns, principal, *facts)
 
 
 @lru_cache(maxsize=1024)
-def _well_formed_facts(*facts: str | None) -> tuple[str | None, str | None, str | None]:
-    mechanism, software, version = (None if text is None else well_formed(text) for text in facts)
-    return mechanism, software, version
+def _well_formed(*texts: str | None) -> list[str | None]:
+    return [None if text is None else well_formed(text) for text in texts]
+
+
+def with_added(batch: "pyarrow.RecordBatch", added: deque[tuple[Any, ...]]) -> "pyarrow.RecordBatch":
+    """Return rows of exchanges with the columns ADDED, whose values are taken from *added*."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+    columns = zip(*(added.popleft() for _ in range(batch.num_rows)), strict=True)
+    types = [pa.int64() if kind == "BIGINT" else pa.string() for kind in ADDED.values()]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], [*batch.schema.names, *ADDED])
 
 
 def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:
     """Return an exchange as it is kept: its line in the decoded log, and both frames as *rewriter* leaves them."""
     has_bytes = any(frame is not None and frame.data for frame in (exchange.request, exchange.response))
     done = rewriter.exchange(exchange) if has_bytes else None
+    written = exchange if done is None else done.exchange
+    notes = ("", "") if done is None else (done.request_note, done.response_note)
     cut = why_cut(exchange)
-    request = response = None
-    if exchange.request is not None:
-        written = exchange.request if done is None or done.exchange.request is None else done.exchange.request
-        request = _side(exchange.request, written, cut.get("request", ""), "" if done is None else done.request_note)
-    if exchange.response is not None:
-        written = exchange.response if done is None or done.exchange.response is None else done.exchange.response
-        response = _side(
-            exchange.response, written, cut.get("response", ""), "" if done is None else done.response_note
-        )
-    return Item(line, request, response)
+    request = _side(exchange.request, written.request, cut.get("request", ""), notes[0])
+    return Item(line, request, _side(exchange.response, written.response, cut.get("response", ""), notes[1]))
 
 
-def _side(frame: Frame, written: Frame, cut: str, note: str) -> Side:
+def _side(frame: Frame | None, written: Frame | None, cut: str, note: str) -> Side | None:
+    if frame is None:
+        return None
+    written = frame if written is None else written
     data = frame.size.to_bytes(SIZE_FIELD, "big") + written.data if written.data else b""
     return Side(
         data,

@@ -19,12 +19,7 @@ from urllib.parse import parse_qs
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.proxy.supervisor.browser_guard import (
-    READING,
-    TOKEN_PAGE_STYLE,
-    BrowserGuard,
-    token_page,
-)
+from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
 
 POLICY = (
     f"default-src 'none'; script-src 'self'; style-src 'self' {TOKEN_PAGE_STYLE}; connect-src 'self'; img-src 'self' data:; "

@@ -4,14 +4,13 @@ import ctypes
 import signal
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from kproxy.analyses.loading import Kind, identify_source
@@ -32,14 +31,10 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = ""
     """Return the ASGI application; the other arguments are those of Guard."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
-    async def unanswered(_request: Request, error: Exception) -> Response:
-        return await of_damaged(store, error)
-
-    handlers: dict[Any, Any] = {KproxyError: wrong, HTTPException: no_such, duckdb.Error: unanswered, Exception: failed}
-    routes = Answers(store, token).routes()
-    return Guard(
-        Starlette(routes=routes, exception_handlers=handlers), token, hosts, once
-    )  # outermost, so that answers about failures get its headers too
+    handlers: dict[Any, Any] = {KproxyError: wrong, HTTPException: no_such, Exception: failed}
+    handlers[duckdb.Error] = partial(of_damaged, store)
+    app = Starlette(routes=Answers(store, token).routes(), exception_handlers=handlers)
+    return Guard(app, token, hosts, once)  # outermost, so that answers about failures get its headers too
 
 
 def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:

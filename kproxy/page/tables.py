@@ -69,6 +69,9 @@ class _File(Struct, frozen=True):
     columns: frozenset[str]
 
 
+NO_FILE = _File("", 1, 0, frozenset())
+
+
 class Tabled(Store):
     """The exchanges of directories of tables. Raises UsageError if a table cannot be read."""
 
@@ -117,11 +120,19 @@ class Tabled(Store):
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
         """See Store."""
         wanted = sorted({COLUMNS[name].sql.removeprefix("e.") for name in names} | {"number"})
-        parts = [self._select(file, wanted, _inside(file, numbers)) for file in self._files if _has(file, numbers)]
-        every = " UNION ALL BY NAME ".join(parts) or self._none(wanted)
+        own = [name for name in wanted if name not in ENDS]
+        keys = ", connection_id, exchange" if len(own) < len(wanted) else ""
+        parts = [
+            f"SELECT {', '.join(_expression(name, file) for name in own)}{keys} FROM {_reader(file)}{_inside(file, numbers)}"
+            for file in self._files
+            if _has(file, numbers)
+        ]
+        empty = ", ".join(_expression(name, NO_FILE).replace("file_row_number", "0") for name in own)
+        none = f"SELECT {empty}, NULL::VARCHAR AS connection_id, NULL::BIGINT AS exchange WHERE false"
+        every = " UNION ALL BY NAME ".join(parts) or none
         if not ENDS & set(wanted):
             return f"({every}) e"
-        kept = ", ".join(f"x.{name}" for name in wanted if name not in ENDS)
+        kept = ", ".join(f"x.{name}" for name in own)
         ends = ", ".join([PRINCIPAL, *(f"c.{name}" for name in sorted(ENDS - {"principal"}))])
         return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
 
@@ -303,17 +314,6 @@ class Tabled(Store):
                 f" WHERE api_key = {ApiKey.SASL_AUTHENTICATE:d} GROUP BY connection_id) AS found"
                 " WHERE page_ends.connection_id = found.connection_id AND user_name IS NOT NULL"
             )
-
-    def _select(self, file: _File, wanted: Sequence[str], inside: str) -> str:
-        chosen = [_expression(name, file) for name in wanted if name not in ENDS]
-        if ENDS & set(wanted):
-            chosen += ["connection_id", "exchange"]
-        return f"SELECT {', '.join(chosen)} FROM {_reader(file)}{inside}"
-
-    def _none(self, wanted: Sequence[str]) -> str:
-        empty = _File("", 1, 0, frozenset())
-        chosen = [_expression(name, empty).replace("file_row_number", "0") for name in wanted if name not in ENDS]
-        return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id, NULL::BIGINT AS exchange WHERE false"
 
 
 def _as_in_the_log(column: Column, value: Any) -> Any:

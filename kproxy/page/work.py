@@ -35,7 +35,7 @@ class Work:
     def check(self) -> None:
         """Raise Cancelled if it was cancelled, or takes too long."""
         if self._why is None and time.monotonic() > self._until:
-            self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")
+            self._overdue()
         if self._why is not None:
             raise Cancelled(self._why)
 
@@ -67,14 +67,15 @@ class Work:
 
     def _end_blocks(self) -> None:
         """Interrupt the blocks, and again until they have ended: an interrupt between two queries is lost. Needs the lock."""
+
+        def again() -> None:
+            with self._lock:
+                self._end_blocks()
+
         for end in self._ends:
             end()
         if self._ends:
-            _later(AGAIN_S, self._end_again)
-
-    def _end_again(self) -> None:
-        with self._lock:
-            self._end_blocks()
+            _later(AGAIN_S, again)
 
     def _overdue(self) -> None:
         self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")

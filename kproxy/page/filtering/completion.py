@@ -81,7 +81,11 @@ def complete(store: Store, work: Work, text: str, cursor: int, of: str = "filter
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * max(cursor, 0)].decode("utf-16-le", "replace")[:LONGEST]
     start, choices = _choices(store, work, before, text, VOCABULARIES.get(of, FILTER))
     at = len(before[:start].encode("utf-16-le", "surrogatepass")) // 2
-    to = cursor + _rest_of_literal(before[start : start + 1], text[len(before) :])
+    quote, after = before[start : start + 1], text[len(before) :]
+    rest = (
+        re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
+    )  # of the literal, with its closing quote
+    to = cursor + (len(rest[0].encode("utf-16-le", "surrogatepass")) // 2 if rest else 0)
     return {"from": at, "to": to, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
 
 
@@ -105,13 +109,10 @@ def _choices(store: Store, work: Work, before: str, text: str, words: Vocabulary
         return start, _literals(store, work, words, _owner(compared[1], before), "")
     else:
         known = {field.name: f"{field.type}: {field.meaning}" for field in words.fields.values()} | FUNCTIONS
-    return start, _beginning_with(beginning, known)
-
-
-def _rest_of_literal(quote: str, after: str) -> int:
-    """Return how many UTF-16 units after the cursor belong to the completed text, including its closing quote."""
-    rest = re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
-    return len(rest[0].encode("utf-16-le", "surrogatepass")) // 2 if rest else 0
+    low = beginning.lower()
+    starting = [name for name in known if name.lower().startswith(low)]
+    inside = [name for name in known if low in name.lower() and name not in starting]
+    return start, [Choice(name, known[name]) for name in starting + inside if name != beginning]
 
 
 def _elements(store: Store, work: Work, part: str, after: str) -> Iterator[Choice]:
@@ -133,21 +134,14 @@ def _is_open(tokens: tuple[Token, ...]) -> bool:
     return any(token.kind == "sign" and token.text in "\"'" for token in tokens)
 
 
-def _beginning_with(beginning: str, known: dict[str, str]) -> list[Choice]:
-    """Return the names that begin so, then those that contain it."""
-    low = beginning.lower()
-    starting = [name for name in known if name.lower().startswith(low)]
-    inside = [name for name in known if low in name.lower() and name not in starting]
-    return [Choice(name, known[name]) for name in starting + inside if name != beginning]
-
-
 def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
     """Yield what can be written after ``owner.``, each with its meaning."""
     last = WORD.search(owner)
     name = last[0] if last else ""
     path = _path(owner)
     kind = words.fields[name].type if name in words.fields else ""
-    of = next((of for of in ELEMENTS if name and _is_element(name, of, before)), None)
+    # A macro may have bound the name to the elements of a list: ``errors.exists(name, ``
+    of = next((of for of in ELEMENTS if name and re.search(rf"\b{of}\s*\.\s*\w+\s*\(\s*{name}\s*,", before)), None)
     if of is not None:
         yield from ((element, meaning) for element, (_, meaning) in ELEMENTS[of].items())
     elif kind in ("texts", "objects") and path == [name]:
@@ -158,11 +152,6 @@ def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, 
         yield from OF_TEXTS.items()
     else:
         yield from (OF_TEXTS | OF_LISTS).items()
-
-
-def _is_element(name: str, of: str, before: str) -> bool:
-    """Return whether a macro has bound the name to the elements of a list: ``errors.exists(name, ``"""
-    return re.search(rf"\b{of}\s*\.\s*\w+\s*\(\s*{name}\s*,", before) is not None
 
 
 def _path(owner: str) -> list[str]:

@@ -95,11 +95,9 @@ class Filter:
             wrong = _placed(str(error), self.condition)
             raise wrong if self.condition == condition else FilterError(str(wrong)) from None
         self.names = set(checked.names)
-        self.part = Part(self.condition) if self._binds_known_names() else take_apart(self.condition)
-
-    def _binds_known_names(self) -> bool:
-        """Return whether a macro binds a name of exchanges, which then counts as bound in the whole condition."""
-        return not set(BOUND.findall(self.condition)).isdisjoint(NAMES)
+        # A name of exchanges that a macro binds counts as bound in the whole condition
+        is_apart = set(BOUND.findall(self.condition)).isdisjoint(NAMES)
+        self.part = take_apart(self.condition) if is_apart else Part(self.condition)
 
     @staticmethod
     def _check_size(condition: str) -> None:
@@ -208,11 +206,8 @@ class _Selecting:
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
         wanted = (numbers[start : start + LINES].to_pylist() for start in range(0, len(numbers), LINES))
-        lines = (
-            some
-            for one in wanted
-            for some in _batches(self._store.lines(one, [MADE_OF.get(name, name) for name in names]))
-        )
+        made_of = [MADE_OF.get(name, name) for name in names]
+        lines = (some for one in wanted for some in batches_of(self._store.lines(one, made_of), LINES_SIZE))
         answered = bytearray()
         try:
             for answer in self._worker.ask_all((Question(condition, names, lines=some) for some in lines), self._work):
@@ -280,13 +275,14 @@ def _true_of(numbers: "pyarrow.Array", verdicts: bytes | bytearray) -> "pyarrow.
     return numbers[: len(verdicts)].filter(pa.array([verdict == TRUE for verdict in verdicts], pa.bool_()))
 
 
-def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+def batches_of(parts: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+    """Yield the parts in batches, each of which ends once it has *most* bytes."""
     batch: list[bytes] = []
     size = 0
-    for line in lines:
-        batch.append(line)
-        size += len(line)
-        if size > LINES_SIZE:
+    for part in parts:
+        batch.append(part)
+        size += len(part)
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:
@@ -297,13 +293,10 @@ def _placed(message: str, condition: str) -> FilterError:
     """Return a message of --where with its place, and without the condition, which the page shows anyway."""
     wrong = located(message, condition, "where")
     unknown = UNNAMES.match(wrong.sentence)
-    sentence = _of_column(unknown[1]) if unknown and unknown[1] in COLUMNS else wrong.sentence
+    sentence = wrong.sentence
+    if unknown and (name := unknown[1]) in COLUMNS:  # which the table shows
+        sentence = f"a filter cannot name the column {name}{f'; write {INSTEAD[name]}' if name in INSTEAD else ''}"
     return FilterError(sentence, wrong.column, wrong.length)
-
-
-def _of_column(name: str) -> str:
-    """Return why a filter cannot name a column that the table shows."""
-    return f"a filter cannot name the column {name}{f'; write {INSTEAD[name]}' if name in INSTEAD else ''}"
 
 
 def _where(sentence: str, condition: str, parts: list[Part]) -> FilterError:

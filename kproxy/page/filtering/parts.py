@@ -154,15 +154,11 @@ def _texts(part: str) -> list[str] | None:
         return [text[1:-1]] if len(text) > 2 else None
     if not WORDS.fullmatch(text) or NUMBER.fullmatch(text):
         return None
-    return None if _is_cel(text) else text.split()
-
-
-def _is_cel(text: str) -> bool:
     try:
         Expression(text, NAMES, "where")
-    except ValueError:
-        return False
-    return True
+    except ValueError:  # it is no CEL
+        return text.split()
+    return None
 
 
 def _having(text: str) -> str:

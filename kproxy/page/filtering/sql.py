@@ -54,8 +54,12 @@ def condition_sql(text: str) -> Known | None:
         column = _column(tokens[0])
         return None if column is None else _known(column, _called(column, tokens[2:]))
     if len(tokens) > 4 and [one.text for one in (tokens[1], tokens[2], tokens[-1])] == ["in", "[", "]"]:
-        column = _column(tokens[0])
-        return None if column is None else _known(column, _among(column, tokens[3:-1]))
+        column, commas = _column(tokens[0]), tokens[4:-1:2]
+        if column is None or column.type not in ("integer", "text") or any(one.text != "," for one in commas):
+            return None
+        values = [_value(column, token) for token in tokens[3:-1:2]]
+        listed = None if None in values else ", ".join(filter(None, values))
+        return None if listed is None else _known(column, f"coalesce({column.sql} IN ({listed}), false)")
     return None
 
 
@@ -127,13 +131,6 @@ def _compared(column: Column, operator: str, literal: Token) -> str | None:
 
 def _sql(column: Column) -> str:
     return TEXT_OF_TIME.format(column.sql) if column.type == "time" else column.sql
-
-
-def _among(column: Column, tokens: Sequence[Token]) -> str | None:
-    values = [_value(column, token) for token in tokens[::2]]
-    if any(comma.text != "," for comma in tokens[1::2]) or column.type not in ("integer", "text") or None in values:
-        return None
-    return f"coalesce({column.sql} IN ({', '.join(filter(None, values))}), false)"
 
 
 def _called(column: Column, tokens: Sequence[Token]) -> str | None:

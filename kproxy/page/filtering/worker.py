@@ -29,11 +29,7 @@ from kproxy.protocol.embedded.viewers import records_in
 from kproxy.protocol.error_codes import error_name
 
 FALSE, TRUE, ERROR, OTHER = range(4)
-MADE_OF = {
-    "errorNames": "errors",
-    "address": "client",
-    "record": "embedded",
-}  # field that lines lack -> the one it is made from
+MADE_OF = {"errorNames": "errors", "address": "client", "record": "embedded"}  # fields that lines lack: made from these
 
 
 class Question(Struct, frozen=True):
@@ -152,20 +148,16 @@ class Workers:
 
 def main() -> None:
     """Answer questions until the other end of the pipe is closed."""
+    import resource  # noqa: PLC0415 - only here
+
     import cel  # noqa: PLC0415 - a tenth of a second, and only here
 
-    _bound_memory()
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), Connection(int(sys.argv[1])) as pipe:
         while True:
             question = _decode(pipe.recv_bytes())
             pipe.send_bytes(_verdicts(cel.compile(question.condition), question))
-
-
-def _bound_memory() -> None:
-    import resource  # noqa: PLC0415 - only here
-
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
 
 def _verdicts(program: Any, question: Question) -> bytearray:
