@@ -61,10 +61,6 @@ class BrokerLogin:
                 return known
             return await asyncio.to_thread(self._identities.fetch, principal)
 
-    def begin(self, link: Link) -> "LinkLogin":
-        """Return the logins of a new link."""
-        return LinkLogin(link, self)
-
     async def log_in_client(self, client: BrokerClient, host: str, versions: dict[int, int]) -> None:
         """Log in on a connection for kproxy's own requests, if kproxy has an identity of its own. Raises LoginRefused."""
         if self._identities.has_own:

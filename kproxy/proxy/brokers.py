@@ -11,9 +11,10 @@ addresses of the machine or a cloud, if its port is 0, or if there are more brok
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 
+from kproxy.config.checks import parse_node_ids
 from kproxy.config.structs import Addresses, Cluster
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, Address, IPAddress, parse_ip, split_address, unmapped
@@ -64,7 +65,6 @@ class BrokerTable:
             return True
         if not self._accept(node_id, host, port):
             return False
-        self._targets[node_id] = host, port
         self._changed(node_id)
         return True
 
@@ -88,26 +88,32 @@ class BrokerTable:
 
     def expected(self) -> list[int]:
         """Return the node ids in the configuration, ascending: kproxy listens on their ports from the start."""
-        return sorted({node_id for part in self._rules.node_ids for node_id in _node_ids(part)})
+        return sorted(set(parse_node_ids(self._rules.node_ids)))
 
     def merge(self, brokers: Iterable[tuple[int, str, int]]) -> None:
         """Learn the brokers of another worker's table (its ``as_list``), without calling ``changed``."""
         for node_id, host, port in brokers:
-            if self._targets.get(node_id) != (host, port) and self._accept(node_id, host, port):
-                self._targets[node_id] = host, port
+            if self._targets.get(node_id) != (host, port):
+                self._accept(node_id, host, port)
 
     def as_list(self) -> list[tuple[int, str, int]]:
         """Return node id, host and port of every broker, ascending."""
         return [(node_id, *self._targets[node_id]) for node_id in sorted(self._targets)]
 
     def _accept(self, node_id: int, host: str, port: int) -> bool:
-        """Return whether the broker may be served; in port mode listen on its port."""
+        """Note the address of a broker if it may be served, and return whether it may; in port mode listen on its port."""
         reason = self._why_not(node_id, host, port)
         if reason is None and self._rules.mode == "port" and node_id not in self._targets:
             reason = None if self._serve(node_id, self.port_of(node_id)) else "its port cannot be listened on"
-        if reason is not None:
-            self._refuse(node_id, host, port, reason)
-        return reason is None
+        if reason is None:
+            self._targets[node_id] = host, port
+            return True
+        self.refused[reason] += 1
+        self._withheld(reason)
+        if self.refused[reason] == 1:
+            address = f"{host[:LONGEST_NAME]}:{port}"
+            log("warning", "a broker's address is not served", node_id=node_id, broker=address, reason=reason)
+        return False
 
     def _why_not(self, node_id: int, host: str, port: int) -> str | None:
         """Return why a broker may not be served; None: it may."""
@@ -165,13 +171,6 @@ class BrokerTable:
             return listen == "localhost" or (bound is not None and (bound.is_unspecified or bound.is_loopback))
         return address is not None and address == bound
 
-    def _refuse(self, node_id: int, host: str, port: int, reason: str) -> None:
-        self.refused[reason] += 1
-        self._withheld(reason)
-        if self.refused[reason] == 1:
-            address = f"{host[:LONGEST_NAME]}:{port}"
-            log("warning", "a broker's address is not served", node_id=node_id, broker=address, reason=reason)
-
 
 def parse_any_ip(host: str) -> IPAddress | None:
     """Return the address that *host* is, in any form that resolvers accept ("0xa9.254.43518" too), unmapped; None for a name."""
@@ -190,12 +189,6 @@ def _parse_old_form(text: str) -> IPAddress | None:
         return None
     value = sum(head << 8 * (3 - at) for at, head in enumerate(heads)) + last
     return ipaddress.IPv4Address(value)
-
-
-def _node_ids(part: int | str) -> Iterator[int]:
-    """Yield the node ids of ``3``, ``"3"`` or ``"100-120"``, which kproxy.config has checked."""
-    low, _, high = str(part).partition("-")
-    yield from range(int(low), int(high or low) + 1)
 
 
 LARGEST_NODE_ID = 0x7FFFFFFF
@@ -239,7 +232,10 @@ class AdvertisedAddresses:
         """Return the node that this address is advertised for; None: for none, or that depends on where clients connect."""
         node_id = self._node_of_address.get(Address(host.lower(), port))
         if node_id is None and self._host and not (self._is_sni and self._port is None):
-            node_id = self._node_of_name(host) if NODE_ID in self._host else self._node_of_port(host, port)
+            if NODE_ID in self._host:
+                node_id = self._node_of_name(host)
+            elif host.lower() == self._host.lower() and port >= self._advertised_port(0, 0):
+                node_id = port - self._advertised_port(0, 0)
             if node_id is not None and (node_id in self._of_node or self._advertised_port(node_id, 0) != port):
                 return None
         return node_id
@@ -257,10 +253,6 @@ class AdvertisedAddresses:
         if not re.fullmatch("0|[1-9][0-9]{0,9}", number, re.ASCII) or name != f"{before}{number}{after}":
             return None
         return int(number) if int(number) <= LARGEST_NODE_ID else None
-
-    def _node_of_port(self, host: str, port: int) -> int | None:
-        node_id = port - self._advertised_port(0, 0)
-        return node_id if node_id >= 0 and host.lower() == self._host.lower() else None
 
     def _advertised_port(self, node_id: int, connected: int) -> int:
         if self._port is not None:

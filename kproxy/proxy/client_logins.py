@@ -34,7 +34,8 @@ from kproxy.authentication.principal import Principal
 from kproxy.authentication.states import ClientLogin, Mechanisms, State, without_secret
 from kproxy.authentication.tokens import Bearer, TokenRules
 from kproxy.authentication.users import Users
-from kproxy.config.structs import Authentication, Cluster, Tokens
+from kproxy.config.structs import Authentication, Cluster
+from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Outcome, RequestFacts, Send
 from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.output.escaping import printable
@@ -69,8 +70,6 @@ SOFTWARE_FROM = 3  # version of ApiVersions with the client's software (KIP-511)
 LOGIN_APIS = (pack(">h", ApiKey.SASL_HANDSHAKE), pack(">h", ApiKey.SASL_AUTHENTICATE))
 
 AskVersions = Callable[[tuple[str, int] | None, int], Awaitable[bytes]]  # target, version -> body of the response
-NoteLogin = Callable[[ConnectionFacts, bool], None]
-Narrow = Callable[[ConnectionFacts, RequestFacts, bytes], Outcome | Awaitable[Outcome]]
 
 
 class ClientStream:
@@ -158,8 +157,7 @@ class ClientLogins:
         counters: of the worker.
         ask_versions: asks a broker for its versions; target None: any bootstrap broker.
         runtime: what the filters of all workers share.
-        narrow: runs a response through the filters.
-        note_login: tells the filters that a client logs in, or is accepted.
+        chain: returns the filters, which see a response to ApiVersions and learn of logins.
     """
 
     def __init__(
@@ -169,20 +167,18 @@ class ClientLogins:
         counters: Counters,
         ask_versions: AskVersions,
         runtime: FilterRuntime,
-        narrow: Narrow,
-        note_login: NoteLogin,
+        chain: Callable[[], Chain],
     ) -> None:
         assert cluster.authentication is not None
         self._settings: Authentication = cluster.authentication
+        settings = self._settings
         self._name = cluster.name
         self._largest_frame = unauthenticated_frame_size
         self._counters = counters
         self._ask_versions = ask_versions
-        self._narrow = narrow
-        self._note_login = note_login
+        self._chain = chain
         self._answers: OrderedDict[tuple[tuple[str, int] | None, int], tuple[float, bytes]] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
-        settings = self._settings
         self._budgets = Budgets(
             settings.failures_per_address,
             settings.failures_per_user,
@@ -193,11 +189,10 @@ class ClientLogins:
         self._failures = Failures(time.monotonic)
         self._users: Users | None = None
         self._tokens: TokenKeys | None = None
-        if self._settings.tokens is not None:
-            self._tokens = TokenKeys(
-                self._settings.tokens, cluster.name, runtime.share_keys, runtime.kept.setdefault(STATE, {})
-            )
-        self._rules = parse_rules(self._settings.certificates or "")
+        if settings.tokens is not None:
+            kept = runtime.kept.setdefault(STATE, {})
+            self._tokens = TokenKeys(settings.tokens, cluster.name, runtime.share_keys, kept)
+        self._rules = parse_rules(settings.certificates or "")
         self._service: Service | None = None
         self._read_files()
 
@@ -245,7 +240,7 @@ class ClientLogins:
             round(self._settings.session * 1_000),
             partial(self._budgets.admit_address, host),
         )
-        self._note_login(known, False)
+        self._chain().note_login(known, False)
         exchanges: list[tuple[bytes, bytes]] = []
         while login.state is not State.AUTHENTICATED:
             frame = await self._read_frame(stream, login)
@@ -264,7 +259,7 @@ class ClientLogins:
             link.login_exchanges = [(without_secret(frame, mechanism), answer) for frame, answer in exchanges]
         self._accept(link, known, login.principal)
         known.state[STATE] = login
-        self._note_login(known, True)
+        self._chain().note_login(known, True)
         self._counters.add(Total.CLIENT_LOGINS_OK)
         return login.principal
 
@@ -334,7 +329,9 @@ class ClientLogins:
         users, tokens, rules = self._users, self._tokens, self._settings.tokens
         made: dict[str, Callable[[], Mechanism]] = {}
         if tokens is not None and rules is not None:
-            made["OAUTHBEARER"] = partial(Bearer, _rules(rules), tokens.current, tokens.refresh, time.time)
+            accepted = frozenset(rules.audience), frozenset(rules.scope)
+            checked = TokenRules(rules.issuer, *accepted, rules.principal_claim, rules.groups_claim, rules.clock_skew)
+            made["OAUTHBEARER"] = partial(Bearer, checked, tokens.current, tokens.refresh, time.time)
         if self._service is not None:
             from kproxy.authentication.kerberos import Gssapi  # noqa: PLC0415 - few clusters have Kerberos
 
@@ -366,7 +363,8 @@ class ClientLogins:
             known.software = body.client_software_name[:LONGEST_NAME], body.client_software_version[:LONGEST_NAME]
         answer = await self._versions_of(target, version)
         whole = pack(">ii", 4 + len(answer), header.correlation_id) + answer
-        outcome = self._narrow(known, RequestFacts(ApiKey.API_VERSIONS, version, header.correlation_id), whole)
+        request = RequestFacts(ApiKey.API_VERSIONS, version, header.correlation_id)
+        outcome = self._chain().on_response(known, request, whole)
         if isinstance(outcome, Awaitable):
             outcome = await outcome
         if not isinstance(outcome, Send):
@@ -389,14 +387,3 @@ class ClientLogins:
 def _host(known: ConnectionFacts) -> str:
     """Return the client's address without its port."""
     return known.client.rpartition(":")[0]
-
-
-def _rules(tokens: Tokens) -> TokenRules:
-    return TokenRules(
-        tokens.issuer,
-        frozenset(tokens.audience),
-        frozenset(tokens.scope),
-        tokens.principal_claim,
-        tokens.groups_claim,
-        tokens.clock_skew,
-    )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
@@ -49,7 +49,7 @@ class FilterDispatch:
 
     def __init__(self, chain: Chain, facts_of: Callable[[Link], ConnectionFacts]) -> None:
         self._facts_of = facts_of
-        self._waiting: set[asyncio.Task[None]] = set()  # verdicts that are not ready
+        self._waiting: set[asyncio.Future[Any]] = set()  # verdicts that are not ready
         self.clients_log_in = True  # False: no raw SASL tokens reach the broker, as kproxy has logged in there
         self._muted: dict[int, float] = {}  # number of a link -> when it is read again, by the loop's clock
         self.logins: ClientLogins | None = None  # of clients, where kproxy authenticates them
@@ -111,14 +111,15 @@ class FilterDispatch:
         edits: list[str] = []
         outcome = self.chain.on_response(self._facts_of(link), _request_of(current), frame, edits)
         if current[0] == ApiKey.API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
-            self._note_unchanged(current[1], frame)
+            filters = self.chain.filters_for(Direction.RESPONSE, ApiKey.API_VERSIONS, current[1])
+            # every connection begins with the same ApiVersions
+            if (
+                len(filters) == 1
+                and isinstance(filters[0], NarrowApiVersions)
+                and len(self._unchanged) < MOST_UNCHANGED
+            ):
+                self._unchanged.add(frame[AFTER_CORRELATION_ID:])
         return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame, edits)
-
-    def _note_unchanged(self, api_version: int, frame: bytes) -> None:
-        """Remember a response that kproxy's own filter left unchanged, as every connection begins with the same ApiVersions."""
-        filters = self.chain.filters_for(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
-        if len(filters) == 1 and isinstance(filters[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
-            self._unchanged.add(frame[AFTER_CORRELATION_ID:])
 
     def on_head(self, link: Link, current: PairedRequest, head: bytes) -> bytes | None:
         """Rewrite the beginning of a response, size field included; None: close the connection."""
@@ -157,9 +158,7 @@ class FilterDispatch:
             self._note_edits(link, Direction.RESPONSE, edits)
             link.forward_response(outcome.frame)
         elif isinstance(outcome, Awaitable):  # let filters finish; for the client it is too late
-            task = asyncio.ensure_future(_finish(outcome))
-            self._waiting.add(task)
-            task.add_done_callback(self._waiting.discard)
+            self._keep(asyncio.ensure_future(outcome))
 
     def _apply_when_ready(
         self,
@@ -171,12 +170,14 @@ class FilterDispatch:
     ) -> bool:
         """Apply an outcome now and return True, or start to wait for it and return False."""
         if isinstance(outcome, Awaitable):
-            task = asyncio.ensure_future(self._wait(link, side, outcome, frame, edits))
-            self._waiting.add(task)
-            task.add_done_callback(self._waiting.discard)
+            self._keep(asyncio.ensure_future(self._wait(link, side, outcome, frame, edits)))
             return False
         self._apply(link, side, outcome, frame, edits)
         return True
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
 
     async def _wait(
         self, link: Link, side: int, outcome: Awaitable[Outcome], frame: bytes, edits: Sequence[str]
@@ -229,17 +230,13 @@ class FilterDispatch:
         if until > self._muted.get(link.number, 0.0):
             self._muted[link.number] = until
             link.mute()
-            asyncio.get_running_loop().call_later(seconds, self._unmute, link, until)
 
-    def _unmute(self, link: Link, until: float) -> None:
-        """Read requests again, unless the client was muted for longer meanwhile."""
-        if self._muted.get(link.number) == until:
-            del self._muted[link.number]
-            link.unmute()
+            def unmute() -> None:
+                if self._muted.get(link.number) == until:  # else the client was muted for longer meanwhile
+                    del self._muted[link.number]
+                    link.unmute()
 
-
-async def _finish(outcome: Awaitable[Outcome]) -> None:
-    await outcome
+            asyncio.get_running_loop().call_later(seconds, unmute)
 
 
 def _request_of(current: PairedRequest) -> RequestFacts:

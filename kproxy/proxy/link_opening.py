@@ -19,6 +19,7 @@ import msgspec
 
 from kproxy.config.structs import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError, UsageError
+from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
@@ -40,7 +41,7 @@ from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.tapped import Opened
 
 if TYPE_CHECKING:
-    from kproxy.proxy.client_logins import ClientLogins, Narrow, NoteLogin
+    from kproxy.proxy.client_logins import ClientLogins
 
 
 def client_of(link: Link) -> str:
@@ -109,7 +110,7 @@ class LinkOpener:
         brokers: the addresses of the brokers.
         reachability: notes whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
-        runtime, narrow, note_login: as in ClientLogins.
+        runtime, chain: as in ClientLogins.
     """
 
     def __init__(
@@ -121,8 +122,7 @@ class LinkOpener:
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
         runtime: FilterRuntime,
-        narrow: "Narrow",
-        note_login: "NoteLogin",
+        chain: Callable[[], Chain],
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls: Contexts | None = None
@@ -136,9 +136,7 @@ class LinkOpener:
             from kproxy.proxy import client_logins  # noqa: PLC0415 - few clusters end logins
 
             largest = config.limits.unauthenticated_frame_size
-            self.logins = client_logins.ClientLogins(
-                cluster, largest, counters, self._ask_versions, runtime, narrow, note_login
-            )
+            self.logins = client_logins.ClientLogins(cluster, largest, counters, self._ask_versions, runtime, chain)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability
@@ -174,7 +172,7 @@ class LinkOpener:
 
     async def _ask_versions(self, target: tuple[str, int] | None, version: int) -> bytes:
         """Return the body of a broker's response to ApiVersions. Raises UpstreamError."""
-        tls = self.broker_tls.get() if self.broker_tls else None
+        tls = self.broker_tls.current if self.broker_tls else None
         async with asyncio.timeout(self._timeouts.connect):
             return await ask_versions(self.upstream, tls, self.server_name, target, version)
 
@@ -229,7 +227,7 @@ class LinkOpener:
                 await asyncio.get_running_loop().sock_sendall(connected, self.upstream.own_proxy_header())
                 _, writer = await asyncio.open_connection(
                     sock=connected,
-                    ssl=self.broker_tls.get(),
+                    ssl=self.broker_tls.current,
                     server_hostname=self.server_name(host),
                     ssl_handshake_timeout=self._timeouts.connect,
                 )
@@ -252,7 +250,9 @@ class LinkOpener:
             await self._log_in_client(link, self.logins, client, target)
         connected = await self._connect(link, target)
         try:
-            await self._send_proxy_header(link, connected, destination)
+            header = self.upstream.proxy_header(client_of(link), destination or listener_of(link))
+            if header:
+                await asyncio.get_running_loop().sock_sendall(connected, header)
             broker = await self._broker_tls(link, connected) if self.broker_tls else None
             if self._cluster.login is None:  # else once it has logged in
                 self._reachability.reached()
@@ -311,7 +311,7 @@ class LinkOpener:
         # owned here, so that it is not closed while the loop watches it
         client = socket.socket(fileno=link.take_client())
         try:
-            tls = await handshake(client, self.listener_tls.get(), None, self._timeouts.first_request)
+            tls = await handshake(client, self.listener_tls.current, None, self._timeouts.first_request)
         except OSError as error:
             self._counters.add(Total.TLS_HANDSHAKES_FAILED_CLIENT)
             raise ClientRefused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
@@ -328,13 +328,12 @@ class LinkOpener:
     async def _connect(self, link: Link, target: tuple[str, int] | None) -> socket.socket:
         """Connect to the broker that the link is for."""
         self._counters.add(Total.UPSTREAM_CONNECTS)
+        link.target = target
         if target is None:
             connected, endpoint = await self.upstream.connect_bootstrap()
-            target = split_address(endpoint)
+            link.target = target = split_address(endpoint)
         else:
-            link.target = target
             connected = await self.upstream.connect(*target)
-        link.target = target
         if link.facts is not None:
             link.facts.broker = join_address(*target)
         return connected
@@ -356,18 +355,13 @@ class LinkOpener:
             link.node_id = self._brokers.node_of_name(name or "")
         return None if link.node_id is None else self._brokers.target(link.node_id)
 
-    async def _send_proxy_header(self, link: Link, connected: socket.socket, destination: str | None) -> None:
-        header = self.upstream.proxy_header(client_of(link), destination or listener_of(link))
-        if header:
-            await asyncio.get_running_loop().sock_sendall(connected, header)
-
     async def _broker_tls(self, link: Link, connected: socket.socket) -> TlsSide:
         assert self.broker_tls is not None
         assert link.target is not None
         host, port = link.target
         name, limit = self.server_name(host), self._timeouts.connect
         try:
-            tls = TlsSide(*await handshake(connected, self.broker_tls.get(), name, limit))
+            tls = TlsSide(*await handshake(connected, self.broker_tls.current, name, limit))
         except OSError as error:
             self._counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
             raise ClientRefused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error

@@ -242,7 +242,7 @@ class Connections(Message, frozen=True, tag="connections"):
     more: bool  # another part follows
 
 
-class Stop(Struct, frozen=True):
+class Stop(Struct, frozen=True, rename="camel"):
     """A stopped message, as /page/api/stops shows it."""
 
     id: str  # unique over all workers and their restarts

@@ -142,7 +142,13 @@ class PacedLoop:
     def _turn(self, starvation: Starvation) -> None:
         """Run the loop in a thread until the pace changes, or until the end."""
         pace = Pace.FAIR if self._is_ending else starvation.pace
-        thread = Thread(target=self._run_at, args=(pace,), name=pace.value, daemon=True)
+
+        def run_at_pace() -> None:
+            if pace is Pace.BACKGROUND:
+                take_what_is_left()
+            self._loop.run_forever()
+
+        thread = Thread(target=run_at_pace, name=pace.value, daemon=True)
         thread.start()
         is_stopping = False
         while thread.is_alive():
@@ -153,8 +159,3 @@ class PacedLoop:
                 is_stopping = True
                 self.starved += wanted is Pace.FAIR
                 self._loop.call_soon_threadsafe(self._loop.stop)
-
-    def _run_at(self, pace: Pace) -> None:
-        if pace is Pace.BACKGROUND:
-            take_what_is_left()
-        self._loop.run_forever()

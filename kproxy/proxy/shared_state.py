@@ -243,15 +243,16 @@ class SharedSets:
 
     def _queue(self, name: str, value: str) -> None:
         """Send a value, together with all others of this turn of the loop."""
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._unsent.setdefault(name, []).append(value)
 
-    def _flush(self) -> None:
-        unsent, self._unsent = self._unsent, {}
-        for name, values in unsent.items():
-            for message in in_parts(self._cluster, name, values):
-                self._send(message)
+        def flush() -> None:
+            unsent, self._unsent = self._unsent, {}
+            for unsent_name, values in unsent.items():
+                for message in in_parts(self._cluster, unsent_name, values):
+                    self._send(message)
+
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(flush)
+        self._unsent.setdefault(name, []).append(value)
 
 
 class LearnedSets:

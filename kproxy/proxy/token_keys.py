@@ -11,7 +11,6 @@ import contextlib
 import http.client
 import ssl
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -116,9 +115,7 @@ class TokenKeys:
             opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
             with contextlib.closing(opener.open(url, timeout=TIMEOUT_S)) as answer:
                 return Keys(answer.read(LARGEST_KEYS + 1))
-        except UsageError as error:
-            raise UsageError(f"{url}: {error}") from None
-        except (OSError, ValueError, urllib.error.URLError, http.client.HTTPException) as error:
+        except (UsageError, OSError, ValueError, http.client.HTTPException) as error:  # URLError is an OSError
             raise UsageError(f"{url}: {error}") from None
 
 

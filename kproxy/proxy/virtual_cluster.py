@@ -10,7 +10,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,9 +18,8 @@ import msgspec
 from kproxy.config.structs import Cluster, Config
 from kproxy.errors import LoginRefused, UpstreamError, UsageError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts, Outcome, RequestFacts
+from kproxy.filters.contract import ConnectionFacts
 from kproxy.filters.loading import load_chain
-from kproxy.filters.passage import Hook, Kind
 from kproxy.filters.refuse_logins import RefuseLogins
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
@@ -126,7 +125,7 @@ class VirtualCluster:
             self._address,
             serve=self._serve,
             changed=self._broker_changed,
-            withheld=self._on_withheld,
+            withheld=lambda reason: worker.counters.add(Total.WITHHELD_ADDRESSES),
         )
         self.configure(cluster, config)
 
@@ -145,8 +144,7 @@ class VirtualCluster:
             self.reachability,
             self.facts_of,
             self._runtime,
-            self._narrow,
-            self._note_login,
+            lambda: self._filters.chain,
         )
         before = self._filters.chain
         self._login = _broker_login(cluster, config)
@@ -185,14 +183,6 @@ class VirtualCluster:
         for link in self.links():
             link.use_plan(self.plan)
 
-    def _narrow(self, known: ConnectionFacts, request: RequestFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
-        """Run a response of kproxy's own through the filters."""
-        return self._filters.chain.on_response(known, request, frame)
-
-    def _note_login(self, known: ConnectionFacts, is_accepted: bool) -> None:
-        """Tell the filters that a client logs in to kproxy."""
-        self._filters.chain.note_login(known, is_accepted)
-
     def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
         """Return the filter that stops messages, if the configuration allows edits."""
         if not config.page.edits or self._stops is None:
@@ -224,7 +214,7 @@ class VirtualCluster:
                 most_frame_size=config.limits.frame_size,
                 held_frame_size=config.limits.held_frame_size,
                 in_thread=in_codec_thread,
-                on_fault=self._on_filter_fault,
+                on_fault=self._runtime.count_fault,
                 clock=time.monotonic_ns,
                 runtime=self._runtime,
                 again=again,
@@ -275,11 +265,11 @@ class VirtualCluster:
     async def _ask_for_brokers(self) -> list[Broker] | None:
         """Ask a broker for all brokers, and note whether one was reached; None if none answers."""
         tls = self.opener.broker_tls
-        context = tls.get() if tls else None
+        log_in = None if self._login is None else self._login.log_in_client
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                log_in = None if self._login is None else self._login.log_in_client
-                brokers = await discover(self.opener.upstream, context, self.opener.server_name, log_in)
+                where = self.opener.upstream, tls.current if tls else None, self.opener.server_name
+                brokers = await discover(*where, log_in)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             if isinstance(error, NotListed):
@@ -428,7 +418,9 @@ class VirtualCluster:
         if link.closed:
             return
         if link.login is None and self._login is not None:
-            link.login = self._login.begin(link)
+            from kproxy.proxy.broker_login import LinkLogin  # noqa: PLC0415 - as above
+
+            link.login = LinkLogin(link, self._login)
         if link.login is not None:
             self._run(self._log_in(link, link.login))
         else:  # it was accepted under another configuration
@@ -461,12 +453,6 @@ class VirtualCluster:
             return
         connection = link.number if link else None
         log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
-
-    def _on_filter_fault(self, name: str, hook: Hook, kind: Kind) -> None:
-        self._runtime.count_fault(name, hook, kind)
-
-    def _on_withheld(self, *_: object) -> None:
-        self.worker.counters.add(Total.WITHHELD_ADDRESSES)
 
     def on_mispaired(self, link: Link) -> bool:
         """Log a response without a request; return whether to go on without framing: not if a filter fails closed."""
@@ -537,7 +523,12 @@ class VirtualCluster:
         """Close links that have exceeded a timeout; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
         self._lingering.sweep()
-        self._update_reachability(now)
+        state = self.reachability.state
+        if state is not Reach.REACHED and any(link.frames_received[1] for link in self.links()):
+            self.reachability.reached()
+        elif state is Reach.FAILING and now > self._probed_at + PROBE_NS:  # /readyz may keep all clients away
+            self._probed_at = now
+            self._run(self._probe())
         if now > self._targets_set_at + RETARGET_NS:
             self._set_targets()
         self._close_overdue(overdue(self.worker, self, timeouts, now))
@@ -552,15 +543,6 @@ class VirtualCluster:
                 self.on_unreachable(link, errno.ETIMEDOUT)
         if links[CLOSED_IN_A_TURN:]:
             asyncio.get_running_loop().call_soon(self._close_overdue, links[CLOSED_IN_A_TURN:])
-
-    def _update_reachability(self, now: int) -> None:
-        """Note that a broker has answered. If none was ever reached, try again: /readyz may keep all clients away."""
-        state = self.reachability.state
-        if state is not Reach.REACHED and any(link.frames_received[1] for link in self.links()):
-            self.reachability.reached()
-        elif state is Reach.FAILING and now > self._probed_at + PROBE_NS:
-            self._probed_at = now
-            self._run(self._probe())
 
     async def _probe(self) -> None:
         """Connect to a bootstrap broker as a client's link does, log in if kproxy does, and close."""
@@ -586,10 +568,6 @@ class VirtualCluster:
                 await asyncio.sleep(0)
         self._lingering.close()
         self._filters.chain.stop()
-
-    def opening(self) -> int:
-        """Return how many tasks run: for links that are opened or given up, and for brokers that are asked."""
-        return len(self._tasks)
 
     def lingering(self) -> int:
         """Return how many clients have been sent FIN and have not closed yet."""

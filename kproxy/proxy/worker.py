@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
-from kproxy.config.structs import Cluster, Config, Page
+from kproxy.config.structs import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.filters.chain import Chain
 from kproxy.proxy import messages
@@ -72,17 +72,9 @@ class Forwarding:
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
         self._admission: Admission | None = None
-        self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
-        self._changes: asyncio.Queue[
-            messages.Configure
-            | messages.Brokers
-            | messages.Learned
-            | messages.KnownKeys
-            | messages.ReloadCertificates
-            | messages.UseBreakpoints
-        ] = asyncio.Queue()
+        self._changes: asyncio.Queue[messages.Message] = asyncio.Queue()
         self._stops: Stops | None = None  # made when the configuration allows edits
         self._breakpoints: list[messages.SetBreakpoint] = []
 
@@ -146,12 +138,6 @@ class Forwarding:
         for cluster in self._clusters.values():
             cluster.use_breakpoints(breakpoints)
 
-    def _allow_stops(self, page: Page) -> None:
-        if page.edits and self._stops is None:
-            from kproxy.proxy.stops import Stops  # noqa: PLC0415 - with what it imports, which most workers do without
-
-            self._stops = Stops(self._number, self._send)
-
     async def _configure(self, message: messages.Configure) -> None:
         try:
             await self._use(message.decode(), message.reload_filters)
@@ -172,12 +158,17 @@ class Forwarding:
             self._admission.configure(config.limits)
         self._worker.connection_limit = config.limits.connections
         self._worker.checks_each_client = self._admission.checks_each_client
-        if self._worker.checks_each_client:
-            self._count_present_clients()
-        self._config = config
-        self._allow_stops(config.page)
+        if self._worker.checks_each_client:  # those that came before there was a limit count too
+            for link in self._worker.links:
+                if link.client_host_slot is None:
+                    link.client_host_slot = self._admission.count(link.peer)
+        if config.page.edits and self._stops is None:
+            from kproxy.proxy.stops import Stops  # noqa: PLC0415 - with what it imports, which most workers do without
+
+            self._stops = Stops(self._number, self._send)
         wanted = {cluster.name: cluster for cluster in config.clusters}
-        fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
+        served = {name for name, running in self._clusters.items() if name in wanted and running.serves(wanted[name])}
+        fresh = await self._start_all([cluster for cluster in config.clusters if cluster.name not in served], config)
         for name in [name for name in self._clusters if name not in wanted or name in fresh]:
             self._retire(self._clusters.pop(name))
             if self._stops is not None:
@@ -192,17 +183,6 @@ class Forwarding:
         gc.collect()
         gc.freeze()
         forget_code()
-
-    def _count_present_clients(self) -> None:
-        """Count the clients that came before there was a limit for each address, so that it includes them."""
-        assert self._admission is not None
-        for link in self._worker.links:
-            if link.client_host_slot is None:
-                link.client_host_slot = self._admission.count(link.peer)
-
-    def _is_served(self, cluster: Cluster) -> bool:
-        running = self._clusters.get(cluster.name)
-        return running is not None and running.serves(cluster)
 
     async def _start_all(self, clusters: list[Cluster], config: Config) -> dict[str, VirtualCluster]:
         """Start new virtual clusters in addition to those that run; if one cannot start, none does."""
@@ -299,7 +279,12 @@ class Forwarding:
             due = time.monotonic() + TICK_S
             try:
                 await self._forget_closed()
-                self._look_after()
+                self._worker.clock_offset = clock_offset()
+                self._retired = [cluster for cluster in self._retired if cluster.links()]
+                for cluster in self._all_clusters():
+                    cluster.tick(time.monotonic_ns())
+                self._worker.look_after_starved(time.monotonic_ns())
+                self._keep_budget()
             except MemoryError:  # what this has paused stays paused until there is memory
                 OF_THIS_PROCESS.release()
             except Exception as error:  # an end of this loop would end all timeouts
@@ -312,14 +297,6 @@ class Forwarding:
                 link.forget()
             del gone[-LINKS_IN_A_TURN:], link
             await asyncio.sleep(0)
-
-    def _look_after(self) -> None:
-        self._worker.clock_offset = clock_offset()
-        self._retired = [cluster for cluster in self._retired if cluster.links()]
-        for cluster in self._all_clusters():
-            cluster.tick(time.monotonic_ns())
-        self._worker.look_after_starved(time.monotonic_ns())
-        self._keep_budget()
 
     def _keep_budget(self) -> None:
         """Pause the tap, then accepting, when the memory budget is nearly used up; resume when it is not."""

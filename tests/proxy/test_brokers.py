@@ -130,7 +130,7 @@ def test_what_another_worker_learned_is_served_here_too() -> None:
 
 
 def test_the_brokers_that_the_configuration_names() -> None:
-    assert table(node_ids=[7, "0", "100-103", "102-104"]).expected() == [0, 7, 100, 101, 102, 103, 104]
+    assert table(node_ids=[7, 0, "100-103", "102-104"]).expected() == [0, 7, 100, 101, 102, 103, 104]
     assert table().expected() == []
 
 

@@ -111,7 +111,7 @@ async def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_a
             for reader, other in others:
                 other.write(V1 + BEAT)
                 assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-            await proxy.until(lambda: not proxy.cluster.opening())  # the first one's time to open is over
+            await proxy.until(lambda: not proxy.cluster._tasks)  # the first one's time to open is over
             for reader, other in others:
                 other.write(BEAT)
                 assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
@@ -191,7 +191,7 @@ async def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
                     continue
                 proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
                 writer.transport.abort()
-            await proxy.until(lambda: not proxy.worker.links and not proxy.cluster.opening())
+            await proxy.until(lambda: not proxy.worker.links and not proxy.cluster._tasks)
             gc.collect()  # what other tests left may be collected at any time
             before = before or descriptors()
             await proxy.until(lambda before=before: descriptors() <= before)  # transports close in the next turn

@@ -16,7 +16,7 @@ from kproxy.config.structs import Config
 from kproxy.errors import KproxyError
 from kproxy.protocol.addresses import Address, join_address, parse_address
 from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address
-from kproxy.proxy.network.upstream import KEEPALIVE
+from kproxy.proxy.network.upstream import set_options
 
 BACKLOG = 4_096
 PAGES_BACKLOG = 64
@@ -36,22 +36,18 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         listener, address = unbound_socket(host, port)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+            set_options(listener)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
-        raise _listen_error(host, port, error) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-        for option, value in KEEPALIVE.items():
-            listener.setsockopt(socket.IPPROTO_TCP, option, value)
-        listener.setblocking(False)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _listen_error(host, port, error) from error
+        raise ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}") from error
     return listener
 
 
@@ -100,10 +96,6 @@ def _resolve(host: str, port: int) -> tuple[int, SocketAddress]:
     results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = results[0]
     return family, address  # type: ignore[return-value]
-
-
-def _listen_error(host: str, port: int, error: OSError) -> ListenError:
-    return ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}")
 
 
 def check_addresses_are_free(config: Config) -> None:

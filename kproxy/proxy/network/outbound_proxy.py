@@ -9,7 +9,7 @@ import base64
 import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import h11
 from python_socks import ProxyError, ProxyType
@@ -41,16 +41,18 @@ class OutboundProxy:
 
         Raises UsageError; its text does not repeat the URL, as there may be a password in it.
         """
-        parts = _split(url)
-        if parts.scheme == "socks5":
-            kind: Literal["socks5", "http"] = "socks5"
-        elif parts.scheme == "http":
-            kind = "http"
-        else:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            wanted = '"socks5://host:port" or "http://host:port"'
+            raise UsageError(f"the URL of the proxy to brokers is not {wanted}") from None
+        if parts.scheme not in DEFAULT_PORTS:
             raise UsageError('the URL of the proxy to brokers begins with neither "socks5://" nor "http://"')
+        kind: Literal["socks5", "http"] = "socks5" if parts.scheme == "socks5" else "http"
         if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
             raise UsageError(f'the URL of the proxy to brokers is not "{kind}://[user:password@]host:port"')
-        port = parts.port or DEFAULT_PORTS[kind]
+        port = port or DEFAULT_PORTS[kind]
         return cls(kind, parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
     def __str__(self) -> str:
@@ -114,12 +116,3 @@ class OutboundProxy:
                 return event
             if event is h11.NEED_DATA:
                 dialogue.receive_data(await asyncio.get_running_loop().sock_recv(connected, READ_SIZE))
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        raise UsageError('the URL of the proxy to brokers is not "socks5://host:port" or "http://host:port"') from None
-    return parts

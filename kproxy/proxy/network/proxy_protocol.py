@@ -111,35 +111,15 @@ def _read_v2(data: bytes) -> Header | None:
     if len(data) < V2_START.size:
         return None
     _, command, kind, length = V2_START.unpack_from(data)
-    needed = _check_v2(command, kind, length)
+    _check_v2(command, kind, length)
     size = V2_START.size + length
     if len(data) < size:
         return None
     if command == LOCAL or kind not in (TCP4, TCP6):
         return Header(2, size)
-    return _with_addresses(size, kind, data[V2_START.size : V2_START.size + needed])
-
-
-def _check_v2(command: int, kind: int, length: int) -> int:
-    """Check the start of a header; return how many bytes its addresses take. For LOCAL only the length matters (section 2.2)."""
-    if command not in (LOCAL, PROXY):
-        raise ProxyProtocolError(f"the PROXY header has version and command 0x{command:02x}; 0x20 and 0x21 are known")
-    if length > V2_MOST:
-        raise ProxyProtocolError(f"the PROXY header goes on for {length} bytes; at most {V2_MOST} are taken")
-    if command == LOCAL:
-        return 0
-    if kind >> 4 not in ADDRESS_SIZES or kind & 0x0F not in TRANSPORTS:
-        raise ProxyProtocolError(f"the PROXY header has family and transport 0x{kind:02x}, which are not assigned")
-    needed = ADDRESS_SIZES[kind >> 4]
-    if length < needed:
-        raise ProxyProtocolError(f"the PROXY header has {length} bytes for addresses that take {needed}")
-    return needed
-
-
-def _with_addresses(size: int, kind: int, block: bytes) -> Header:
-    width = 4 if kind == TCP4 else 16
-    source, destination = block[:width], block[width : 2 * width]
-    source_port, destination_port = struct.unpack_from("!HH", block, 2 * width)
+    width, start = 4 if kind == TCP4 else 16, V2_START.size
+    source, destination = data[start : start + width], data[start + width : start + 2 * width]
+    source_port, destination_port = struct.unpack_from("!HH", data, start + 2 * width)
     family: type[IPAddress] = IPv4Address if kind == TCP4 else IPv6Address
     return Header(
         2,
@@ -147,6 +127,21 @@ def _with_addresses(size: int, kind: int, block: bytes) -> Header:
         join_address(str(family(source)), source_port),
         join_address(str(family(destination)), destination_port),
     )
+
+
+def _check_v2(command: int, kind: int, length: int) -> None:
+    """Check the start of a header. For LOCAL only the length matters (section 2.2)."""
+    if command not in (LOCAL, PROXY):
+        raise ProxyProtocolError(f"the PROXY header has version and command 0x{command:02x}; 0x20 and 0x21 are known")
+    if length > V2_MOST:
+        raise ProxyProtocolError(f"the PROXY header goes on for {length} bytes; at most {V2_MOST} are taken")
+    if command == LOCAL:
+        return
+    if kind >> 4 not in ADDRESS_SIZES or kind & 0x0F not in TRANSPORTS:
+        raise ProxyProtocolError(f"the PROXY header has family and transport 0x{kind:02x}, which are not assigned")
+    needed = ADDRESS_SIZES[kind >> 4]
+    if length < needed:
+        raise ProxyProtocolError(f"the PROXY header has {length} bytes for addresses that take {needed}")
 
 
 def _same_family(source: str, destination: str) -> tuple[tuple[IPAddress, int], tuple[IPAddress, int]]:

@@ -69,7 +69,11 @@ def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
     accepted = socket.socket(fileno=client if isinstance(client, int) else client.fileno())
     try:
         ours = _unmapped(accepted.getsockname())
-        original = _before_redirection(accepted, ":" in ours[0])
+        is_ipv6 = ":" in ours[0]
+        size, level = (SOCKADDR_IN6, SOL_IPV6) if is_ipv6 else (SOCKADDR_IN, socket.SOL_IP)
+        original = from_sockaddr(accepted.getsockopt(level, SO_ORIGINAL_DST, size))
+    except OSError:  # ENOENT: not in the table; ENOPROTOOPT: no netfilter in this kernel
+        return None
     finally:
         accepted.detach()
     return None if original == ours else original
@@ -110,14 +114,6 @@ class OwnConnections:
 
 
 OWN = OwnConnections(time.monotonic)  # of this process, whatever cluster they are for
-
-
-def _before_redirection(accepted: socket.socket, is_ipv6: bool) -> tuple[str, int] | None:
-    size, level = (SOCKADDR_IN6, SOL_IPV6) if is_ipv6 else (SOCKADDR_IN, socket.SOL_IP)
-    try:
-        return from_sockaddr(accepted.getsockopt(level, SO_ORIGINAL_DST, size))
-    except OSError:  # ENOENT: not in the table; ENOPROTOOPT: no netfilter in this kernel
-        return None
 
 
 def _unmapped(address: tuple[Any, ...]) -> tuple[str, int]:

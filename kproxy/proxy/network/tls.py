@@ -32,7 +32,7 @@ def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext
     Raises UsageError naming the file that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _harden(context)
+    context.minimum_version, context.options = ssl.TLSVersion.TLSv1_2, context.options | OPTIONS
     _load_pair(context, tls.certificate, tls.key)
     context.verify_mode = CLIENT_AUTH[tls.client_auth]
     if tls.client_auth != "none":
@@ -41,14 +41,14 @@ def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext
         _load_ca(context, tls.client_ca)
     if names:
         _silence_bad_names()
-        context.sni_callback = _store_name
+        context.sni_callback = lambda connection, name, _: setattr(connection, SERVER_NAME, name)
     return context
 
 
 def broker_context(tls: BrokerTls) -> ssl.SSLContext:
     """Make the context towards brokers; use it with ``server_name()``. Raises UsageError naming the file that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _harden(context)
+    context.minimum_version, context.options = ssl.TLSVersion.TLSv1_2, context.options | OPTIONS
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -115,16 +115,12 @@ class Contexts:
         """*names*: see ``listener_context``. Raises UsageError if the files cannot be used."""
         self._tls = tls
         self._names = names
-        self._context = self._made()
-
-    def get(self) -> ssl.SSLContext:
-        """Return the context for the next connection."""
-        return self._context
+        self.current = self._made()  # for the next connection
 
     def reload(self) -> str | None:
         """Read the files again. Return None, or why they cannot be used; then the old context stays in use."""
         try:
-            self._context = self._made()
+            self.current = self._made()
         except UsageError as error:
             return str(error)
         return None
@@ -167,10 +163,6 @@ def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
     return subject_of(certificate)
 
 
-def _store_name(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
-    setattr(connection, SERVER_NAME, name)
-
-
 def _silence_bad_names() -> None:
     """Keep Python from printing a traceback for a server name that is not ASCII; the handshake ends with an alert anyway."""
     before = sys.unraisablehook
@@ -183,11 +175,6 @@ def _silence_bad_names() -> None:
 
     hook.silences_bad_names = True  # type: ignore[attr-defined]
     sys.unraisablehook = hook
-
-
-def _harden(context: ssl.SSLContext) -> None:
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= OPTIONS
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:

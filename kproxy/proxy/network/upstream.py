@@ -46,14 +46,14 @@ async def resolve_by_system(host: str, port: int) -> list[Address]:
     return [(int(family), address) for family, _, _, _, address in results if isinstance(address[0], str)]
 
 
-def _loop_time() -> float:
+def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
 class Resolver:
     """A caching resolver for one event loop. At most one query for a name is in flight, however many callers wait for it."""
 
-    def __init__(self, resolve: Resolve = resolve_by_system, now: Callable[[], float] = _loop_time) -> None:
+    def __init__(self, resolve: Resolve = resolve_by_system, now: Callable[[], float] = _now) -> None:
         """*resolve* resolves a name; *now*: seconds of a clock that does not go back."""
         self._resolve = resolve
         self._now = now
@@ -122,7 +122,10 @@ class Resolver:
         try:
             addresses = list(dict.fromkeys(await self._resolve(host, port)))
         except (OSError, UnicodeError, ValueError) as error:
-            return self._cache(host, port, [], _why_unresolved(error))
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is no name of a host"
+            if isinstance(error, socket.gaierror):
+                why = error.strerror or "the name cannot be resolved"
+            return self._cache(host, port, [], why)
         return self._cache(host, port, addresses[:MOST_ADDRESSES], "" if addresses else "the name has no address")
 
     def _cache(self, host: str, port: int, addresses: list[Address], error: str) -> _Answer:
@@ -138,18 +141,6 @@ def _drop_oldest(remembered: dict[Any, Any]) -> None:
     """Drop the oldest entries to make room for one more."""
     while len(remembered) >= MOST_NAMES:
         del remembered[next(iter(remembered))]
-
-
-def _why_unresolved(error: OSError | ValueError) -> str:
-    if isinstance(error, socket.gaierror):
-        return str(error.strerror or "the name cannot be resolved")
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is no name of a host"
-
-
-def _proxy_at(url: str) -> "OutboundProxy":
-    from kproxy.proxy.network.outbound_proxy import OutboundProxy  # noqa: PLC0415 - libraries that few need
-
-    return OutboundProxy.from_url(url)
 
 
 KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed within two minutes
@@ -187,7 +178,11 @@ class Upstream:
         """
         self._bootstrap = [_parse(endpoint) for endpoint in bootstrap]
         self._first = random.randrange(len(self._bootstrap) or 1)  # workers begin at different brokers
-        self._proxy = _proxy_at(through) if through else None
+        self._proxy: OutboundProxy | None = None
+        if through:
+            from kproxy.proxy.network import outbound_proxy  # noqa: PLC0415 - libraries that few need
+
+            self._proxy = outbound_proxy.OutboundProxy.from_url(through)
         self._send_proxy_protocol = send_proxy_protocol
         self._allow_link_local = allow_link_local
         self._own = own
@@ -206,17 +201,12 @@ class Upstream:
             timeout=timeout,
         )
 
-    @property
-    def direct(self) -> bool:
-        """Whether brokers are connected to directly, without another proxy."""
-        return self._proxy is None
-
     def resolved(self, host: str, port: int) -> Address | None:
         """Return (family, socket address) to try first, if it is known without waiting and brokers are reached directly.
 
         Otherwise None, as for an address that is refused: ``connect()`` raises with the reason.
         """
-        known = self._resolver.known(host, port) if self.direct else []
+        known = self._resolver.known(host, port) if self._proxy is None else []
         return known[0] if known and not self._refusal(known[0]) else None
 
     def only_address(self, host: str, port: int) -> Address | None:
@@ -243,7 +233,9 @@ class Upstream:
             raise UpstreamError("there is no bootstrap broker to connect to")
         self._first = first = (self._first + 1) % len(self._bootstrap)
         in_turn = self._bootstrap[first:] + self._bootstrap[:first]
-        connected, reached = await self._counted(sorted(in_turn, key=self._failed_lately), trusted=True)
+        if self._proxy is None:
+            in_turn.sort(key=lambda endpoint: self._resolver.failed_lately(*endpoint))
+        connected, reached = await self._counted(in_turn, trusted=True)
         return connected, join_address(*reached)
 
     def proxy_header(self, source: str, destination: str) -> bytes:
@@ -295,14 +287,16 @@ class Upstream:
         addresses = await self._addresses(host, port, until)
         problem = ""
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            problem = "" if trusted or not self.direct else self._refusal(address)
+            problem = "" if trusted or self._proxy else self._refusal(address)
             if problem:
                 continue
             try:
                 async with asyncio.timeout_at(_part(until, left)):
                     connected = await self._connect_address(address, host, port)
             except OSError as error:  # TimeoutError is one
-                problem = _why_not_connected(error)
+                problem = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+                if isinstance(error, TimeoutError) and not error.errno:  # asyncio's, not the kernel's
+                    problem = "no answer in time"
                 self._resolver.failed(address)
             else:
                 self._resolver.reached(address)
@@ -332,28 +326,19 @@ class Upstream:
         connected = socket.socket(address[0], socket.SOCK_STREAM)
         try:
             connected.setblocking(False)
-            await self._noted_connect(connected, address)
-            if (
-                connected.getsockname() == connected.getpeername()
-            ):  # the kernel joined a free port of this host with itself
+            if self._own is not None:
+                self._own.connecting(connected)
+            try:
+                await asyncio.get_running_loop().sock_connect(connected, address[1])
+            finally:
+                if self._own is not None:
+                    self._own.connected(connected)
+            if connected.getsockname() == connected.getpeername():  # the kernel joined a free port with itself
                 raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         except BaseException:
             connected.close()
             raise
         return connected
-
-    async def _noted_connect(self, connected: socket.socket, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-        if self._own is None:
-            return await loop.sock_connect(connected, address[1])
-        self._own.connecting(connected)
-        try:
-            await loop.sock_connect(connected, address[1])
-        finally:
-            self._own.connected(connected)
-
-    def _failed_lately(self, endpoint: Endpoint) -> bool:
-        return self.direct and self._resolver.failed_lately(*endpoint)
 
     def _refusal(self, address: Address) -> str:
         """Return why kproxy does not connect to an address of a broker, or "" (metadata services of clouds are link-local)."""
@@ -383,17 +368,7 @@ def _parse(endpoint: str) -> Endpoint:
         raise UsageError(f'"{endpoint}" is no address: write "host:port"') from None
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 def _part(until: float, left: int) -> float:
     """Return when the next of *left* attempts must be over."""
     now = _now()
     return now + max(until - now, 0.0) / left
-
-
-def _why_not_connected(error: OSError) -> str:
-    if isinstance(error, TimeoutError) and not error.errno:  # asyncio's, not the kernel's
-        return "no answer in time"
-    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

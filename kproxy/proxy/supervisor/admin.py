@@ -49,7 +49,6 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.proxy.messages import ClusterState
 from kproxy.proxy.network.http_server import server_settings
 from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
 from kproxy.proxy.supervisor.fleet import Fleet
@@ -74,14 +73,6 @@ INDEX = """kproxy
 /filters       what filters have counted (JSON)
 /config        the configuration in use, without secrets (JSON)
 """
-
-
-class Readiness(msgspec.Struct, frozen=True):
-    """The answer of /readyz in JSON."""
-
-    ready: bool
-    reason: str
-    clusters: list[ClusterState]
 
 
 def admin_app(
@@ -126,6 +117,7 @@ class _Pages:
         workers = self._source.counters()
         counts = self._source.analysis()
         clients = self._source.client_series()
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)  # the supervisor's, which its children inherit
         return Scrape(
             apis=[worker.apis() for worker in workers],
             totals=[{total.name.lower(): n for total, n in worker.totals().items()} for worker in workers],
@@ -134,7 +126,7 @@ class _Pages:
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
             series=self._source.series(),
-            open_files_limit=_open_files_limit(),
+            open_files_limit=math.inf if limit == resource.RLIM_INFINITY else limit,
             hung=self._source.hung(),
             filter_counts=[
                 (one.cluster, one.filter, one.event, one.name, one.count) for one in self._source.filter_counts()
@@ -164,17 +156,16 @@ class _Pages:
         """Answer 200 while clients are served, else 503 and why."""
         ready, why = self._source.ready()
         status = 200 if ready else 503
-        if _wants_json(request):
-            body = msgspec.json.encode(Readiness(ready, why, self._source.clusters()))
-            return Response(body, status, media_type="application/json")
+        accepted = request.headers.get("accept", "")
+        if request.query_params.get("format") == "json" or accepted.startswith("application/json"):
+            return _json({"ready": ready, "reason": why, "clusters": self._source.clusters()}, status)
         return PlainTextResponse("ready\n" if ready else f"{why}\n", status)
 
     async def filters(self, _request: Request) -> Response:
-        shown = {"counts": self._source.filter_counts()}
-        return Response(msgspec.json.encode(shown), media_type="application/json")
+        return _json({"counts": self._source.filter_counts()})
 
     async def config(self, _request: Request) -> Response:
-        return Response(msgspec.json.encode(self._source.config()), media_type="application/json")
+        return _json(self._source.config())
 
     async def connections(self, request: Request) -> Response:
         """List at most ``limit`` open connections, and how many there are."""
@@ -185,14 +176,11 @@ class _Pages:
         if not 0 <= limit <= MOST_LIMIT:
             return PlainTextResponse(f"limit is a number from 0 to {MOST_LIMIT:,}\n", 400)
         connections = await self._source.connections()
-        shown = {"count": len(connections), "connections": connections[:limit]}
-        return Response(msgspec.json.encode(shown), media_type="application/json")
+        return _json({"count": len(connections), "connections": connections[:limit]})
 
 
-def _open_files_limit() -> float:
-    """Return the supervisor's limit of open files, which its children inherit."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return math.inf if limit == resource.RLIM_INFINITY else limit
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 class _Guard:
@@ -207,8 +195,9 @@ class _Guard:
         """See the ASGI specification, version 3."""
         if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
             return
-        is_for_page = scope["method"] in READING and _is_of_page(scope["path"])
-        if self._page is not None and is_for_page and self._page.is_allowed(scope):
+        path = scope["path"]
+        is_of_page = path == "/" or (path.startswith(PAGE) and not path.startswith(STOPS))
+        if self._page is not None and scope["method"] in READING and is_of_page and self._page.is_allowed(scope):
             await self._page(scope, receive, send)
             return
         refused = self._refused(scope)
@@ -232,16 +221,6 @@ class _Guard:
         return None if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])
 
 
-def _is_of_page(path: str) -> bool:
-    """Return whether the process of the live page answers this path."""
-    return path == "/" or (path.startswith(PAGE) and not path.startswith(STOPS))
-
-
-def _wants_json(request: Request) -> bool:
-    accepted = request.headers.get("accept", "")
-    return request.query_params.get("format") == "json" or accepted.startswith("application/json")
-
-
 PATH = "/page/api"
 OFF = "breakpoints are off: set page.edits in the configuration"
 
@@ -249,16 +228,8 @@ OFF = "breakpoints are off: set page.edits in the configuration"
 class AdminServer:
     """Uvicorn without its main loop, which would wake up ten times a second to look for signals; the supervisor handles those."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        source: Overview,
-        hosts: Iterable[str],
-        guard: BrowserGuard | None = None,
-        more: Sequence[BaseRoute] = (),
-        page: LivePage | None = None,
-    ) -> None:
-        settings = server_settings(admin_app(source, hosts, guard=guard, more=more, page=page))
+    def __init__(self, listener: socket.socket, app: ASGIApp) -> None:
+        settings = server_settings(app)
         settings.load()
         self._server = uvicorn.Server(settings)
         self._server.lifespan = settings.lifespan_class(settings)

@@ -52,7 +52,7 @@ class BrowserGuard:
             return refused
         if method in READING and not self.may_read(listed):
             return 403, f"the token is missing or wrong: {HOW}"
-        if method not in READING and not self._may_change(listed):
+        if method not in READING and not self._is_token_alone(_values(listed, TOKEN_HEADER)):
             return 403, "a change needs the token in the header X-Kproxy-Token"
         return (403, "the request comes from a page of another site") if _is_of_another_site(listed) else None
 
@@ -78,7 +78,7 @@ class BrowserGuard:
             return False
         given = _values(listed, TOKEN_HEADER)
         if given:
-            return len(given) == 1 and self.is_token(given[0])
+            return self._is_token_alone(given)
         (host,) = _values(listed, b"host")
         return any(self.is_known(text, host) for text in _values(listed, b"cookie"))
 
@@ -86,8 +86,7 @@ class BrowserGuard:
         """Return whether the token is in a Cookie header of a request to *host*."""
         return any(self.is_token(value) for value in _cookie_values(cookies, cookie_name(host)))
 
-    def _may_change(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        given = _values(headers, TOKEN_HEADER)
+    def _is_token_alone(self, given: list[str]) -> bool:
         return len(given) == 1 and self.is_token(given[0])
 
     def is_ours(self, host: str) -> bool:

@@ -14,10 +14,8 @@ a memfd that it shares with the supervisor. A child that is stopped writes nothi
 """
 
 import asyncio
-import contextlib
 import os
 import re
-import signal
 import socket
 import time
 from collections import deque
@@ -30,7 +28,7 @@ from kproxy.proxy import messages
 from kproxy.proxy.child_process import STACK_SIGNAL, ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log, log_dropped_message
 from kproxy.proxy.messages import Channel
-from kproxy.proxy.supervisor.processes import Process, start_child
+from kproxy.proxy.supervisor.processes import Process, signal_name, start_child
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.fleet import Fleet
@@ -279,7 +277,7 @@ class Child:
         finally:
             watching.cancel()
         self._channel = None
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(process.ended), EXIT_S)
         process.kill()
         return await process.ended
@@ -303,14 +301,8 @@ class Child:
 
     def _kill_hung(self, seconds: float, stack: list[str]) -> None:
         self.hung += 1
-        log(
-            "error",
-            "a process hangs",
-            **self._about(),
-            pid=self.pid,
-            seconds=seconds,
-            **({"stack": stack} if stack else {}),
-        )
+        about = self._about() | ({"stack": stack} if stack else {})
+        log("error", "a process hangs", **about, pid=self.pid, seconds=seconds)
         self._kill()
 
     def _start(self, stack: int) -> tuple[socket.socket, Process]:
@@ -374,7 +366,7 @@ class Child:
         delay = self._backoff.after(lived)
         reason = f"it ended {_code_words(code)}, and is started again"
         log("error", "a process ended", **self._about(), exit_code=code, restart_in=delay, reason=reason)
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), delay)
 
     def _kill(self) -> None:
@@ -388,12 +380,7 @@ class Child:
 def _code_words(code: int | None) -> str:
     if code is None:
         return "without having started"
-    return f"by {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
-
-
-def _signal_name(number: int) -> str:
-    """Return a signal's number and name."""
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
+    if code >= 0:
+        return f"with exit code {code}"
+    name = signal_name(-code)
+    return f"by signal {-code} ({name})" if name else f"by signal {-code}"

@@ -249,8 +249,9 @@ class Fleet:
         if child.number is None:
             if child is self._analyzer and not self.draining:
                 self._await_reader()
-            else:
-                self._detach_reader()
+                return
+            for tap in (tap for slot in self._all_slots() for tap in slot.tap):
+                detach_reader(tap)
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
         self.questions.end(child.number)
@@ -272,9 +273,8 @@ class Fleet:
 
     def _add_workers(self) -> None:
         for number in range(len(self.slots), self.config.workers):
-            slot = self._new_slot(number)
-            self.slots.append(slot)
-            self._start_task(slot.child.run(), slot.child.name)
+            self.slots.append(self._new_slot(number))
+            self._start_task(self.slots[-1].child.run(), self.slots[-1].child.name)
 
     def _new_slot(self, number: int) -> WorkerSlot:
         counters = self._retired.pop() if self._retired else Counters.create()
@@ -298,28 +298,24 @@ class Fleet:
 
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
-            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self, self._read_so_far)
+
+            def arguments(control: int, stack: int) -> ChildArguments:
+                return ChildArguments(os.getpid(), control, taps=self._taps(), stack=stack, doorbell=self._doorbell)
+
+            def read_so_far() -> list[int]:
+                return [reader_position(tap) for tap in self._taps()]
+
+            self._analyzer = Child(self._modules.analyzer, None, arguments, self, read_so_far)
             self._await_reader()
             self._start_task(self._analyzer.run(), "analyzer")
 
-    def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
-        taps = tuple(tap for slot in self.slots for tap in slot.tap)
-        return ChildArguments(os.getpid(), control, taps=taps, stack=stack, doorbell=self._doorbell)
-
-    def _read_so_far(self) -> list[int]:
-        """Return how much the analyzer has read of each ring."""
-        return [reader_position(tap) for slot in self.slots for tap in slot.tap]
+    def _taps(self) -> tuple[int, ...]:
+        return tuple(tap for slot in self.slots for tap in slot.tap)
 
     def _await_reader(self) -> None:
         """Have the workers write for the analyzer that is being started."""
-        for slot in self.slots:
-            for tap in slot.tap:
-                await_reader(tap)
-
-    def _detach_reader(self) -> None:
-        for slot in self._all_slots():
-            for tap in slot.tap:
-                detach_reader(tap)
+        for tap in self._taps():
+            await_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
         """Stop, start or configure the analyzer, as the new configuration asks."""
@@ -371,13 +367,14 @@ class Fleet:
         """Run a coroutine as a task; an exception in it ends the run."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error and not self.failure.done():
-            self.failure.set_result(f"a fault of kproxy's own ({task.get_name()}): {error!r}")
+        def finished(_: object) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error and not self.failure.done():
+                self.failure.set_result(f"a fault of kproxy's own ({name}): {error!r}")
+
+        task.add_done_callback(finished)
 
 
 async def _configure(children: list[Child], message: messages.Configure) -> str:

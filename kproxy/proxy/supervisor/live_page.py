@@ -33,7 +33,7 @@ from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet, is_page_installed, kept_for_page
-from kproxy.proxy.supervisor.processes import Process
+from kproxy.proxy.supervisor.processes import Process, signal_name
 
 MODULE = "kproxy.page.live"
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
@@ -408,10 +408,7 @@ class Ending:
         explanation = self._explanation()
         if code >= 0:
             return explanation or f"it ended with exit code {code}"
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
+        name = signal_name(-code) or f"signal {-code}"
         hint = ", as the kernel does where memory is short" if -code == signal.SIGKILL else ""
         return f"{explanation}; {name}" if explanation else f"it was ended by {name}{hint}"
 

@@ -76,12 +76,8 @@ class Overview:
 
     def filter_faults(self) -> list[tuple[str, str, str, str, int]]:
         """Return cluster, filter, method, kind and number of filters' faults, over all workers."""
-        rows = (one for one in self._fleet.counts.rows() if one.event == FAULTS)
-        faults = []
-        for one in rows:
-            hook, _, kind = one.name.partition(" ")
-            faults.append((one.cluster, one.filter, hook, kind, one.count))
-        return faults
+        faults = [(one, *one.name.partition(" ")) for one in self._fleet.counts.rows() if one.event == FAULTS]
+        return [(one.cluster, one.filter, hook, kind, one.count) for one, hook, _, kind in faults]
 
     def client_series(self) -> ClientSeries:
         """Return the metrics that clients have pushed, without those that are too old."""
@@ -152,14 +148,11 @@ class Overview:
                 if reason:
                     self._journals[worker, path] = reason
             case messages.ClientMetrics():
-                self._note_client_metrics(message)
+                names = message.cluster, message.client_id, message.instance_id
+                most = {"most_names": message.most_names, "most_series": message.most_series}
+                self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s, **most)
             case messages.BrokerReach():
                 self._note_reach(message)
-
-    def _note_client_metrics(self, message: messages.ClientMetrics) -> None:
-        names = message.cluster, message.client_id, message.instance_id
-        most = {"most_names": message.most_names, "most_series": message.most_series}
-        self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s, **most)
 
     def _note_reach(self, message: messages.BrokerReach) -> None:
         clusters = (cluster for cluster in self._fleet.config.clusters if cluster.name == message.cluster)
@@ -237,12 +230,9 @@ def _sum(before: Any, value: Any) -> Any:
     if isinstance(value, list):
         return _sum_of_rows(before, value)
     if isinstance(value, dict):
-        return {name: _sum_of(before.get(name), value.get(name)) for name in before | value}
+        both = {name: _sum(before[name], value[name]) for name in before.keys() & value.keys()}
+        return before | value | both
     return type(value)(*map(_sum, msgspec.structs.astuple(before), msgspec.structs.astuple(value)))
-
-
-def _sum_of(before: Any, value: Any) -> Any:
-    return value if before is None else before if value is None else _sum(before, value)
 
 
 def _sum_of_rows(before: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

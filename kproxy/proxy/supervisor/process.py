@@ -87,15 +87,25 @@ class Supervisor:
             return await self._stop(first)
         if first:
             return _print_failure(first)
-        self._log_serving()
-        self._admin.log_page(self._config)
+        config = self._config
+        log(
+            "info",
+            "serving",
+            listen=[cluster.listen for cluster in config.clusters],
+            bootstrap=[address for cluster in config.clusters for address in cluster.bootstrap],
+            workers=config.workers,
+            analysis=config.analysis.enabled,
+            admin=config.admin,
+        )
+        self._admin.log_page(config)
         forget_code()
         background = [
             asyncio.ensure_future(self._watch.follow(self._changed)),
             asyncio.ensure_future(self._keep_reloading()),
         ]
         try:
-            return await self._until_stopped()
+            why = await _first_of(self._next_stop(), self._fleet.failure)
+            return _print_failure(why) if isinstance(why, str) else await self._stop(why)
         finally:
             for task in background:
                 task.cancel()
@@ -106,19 +116,14 @@ class Supervisor:
             asyncio.get_running_loop().remove_reader(STDIN)
             self._signals.put_nowait(signal.SIGTERM)
 
-    async def _until_stopped(self) -> int:
-        why = await _first_of(self._next_stop(), self._fleet.failure)
-        return _print_failure(why) if isinstance(why, str) else await self._stop(why)
-
     async def _stop(self, why: signal.Signals) -> int:
         """Drain; with outlive, once no client is connected. Return the exit code."""
-        await self._skip_signals_together()
+        await asyncio.sleep(TOGETHER)
+        while not self._signals.empty():
+            self._signals.get_nowait()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)
             await _first_of(self._no_clients(), self._next_stop())
-        return await self._drain(why)
-
-    async def _drain(self, why: signal.Signals) -> int:
         seconds = self._config.timeouts.drain
         log("info", "draining", signal=why.name, seconds=seconds, count=self._overview.clients())
         first = await _first_of(self._fleet.drain(seconds), self._next_stop())
@@ -140,11 +145,6 @@ class Supervisor:
             log("info", "reading the configuration again", signal=number.name)
             self._asked_to_reload = True
             self._reload.set()
-
-    async def _skip_signals_together(self) -> None:
-        await asyncio.sleep(TOGETHER)
-        while not self._signals.empty():
-            self._signals.get_nowait()
 
     async def _no_clients(self) -> None:
         """Wait until two looks in a row find no client: one that moves to another broker is between two connections."""
@@ -194,30 +194,15 @@ class Supervisor:
         why = await self._fleet.change(config, filters_changed or (by_signal and self._options.reload_filters))
         if why:
             raise refusal(self._options, why)
-        await self._move_admin(config)
+        try:
+            await self._admin.move(config)
+        except OSError as error:
+            log("error", "the admin server stays where it is", admin=config.admin, reason=error.strerror)
         self._admin.log_page(config)
         self._admin.tell_page()
         self._config = config
         self._watch_files()
         log("info", "the configuration was taken", workers=config.workers)
-
-    async def _move_admin(self, config: Config) -> None:
-        try:
-            await self._admin.move(config)
-        except OSError as error:
-            log("error", "the admin server stays where it is", admin=config.admin, reason=error.strerror)
-
-    def _log_serving(self) -> None:
-        config = self._config
-        log(
-            "info",
-            "serving",
-            listen=[cluster.listen for cluster in config.clusters],
-            bootstrap=[address for cluster in config.clusters for address in cluster.bootstrap],
-            workers=config.workers,
-            analysis=config.analysis.enabled,
-            admin=config.admin,
-        )
 
 
 def _filters_of(config: Config) -> list[list[FilterUse]]:
@@ -264,13 +249,14 @@ class Admin:
         self._serving.add_done_callback(_log_fault)
 
     async def _serve(self, listener: socket.socket, hosts: list[str]) -> "AdminServer":
-        from kproxy.proxy.supervisor.admin import AdminServer, PageEntry  # noqa: PLC0415
+        from kproxy.proxy.supervisor.admin import AdminServer, PageEntry, admin_app  # noqa: PLC0415
         from kproxy.proxy.supervisor.live_page import LivePage  # noqa: PLC0415
 
         guard = BrowserGuard(hosts, self._token)
         self._page = LivePage(self._fleet, guard, hosts)
         self._entry = self._entry or PageEntry(self._fleet)
-        server = AdminServer(listener, self._overview, hosts, guard, [self._entry.mount()], self._page)
+        app = admin_app(self._overview, hosts, guard=guard, more=[self._entry.mount()], page=self._page)
+        server = AdminServer(listener, app)
         await server.start()
         forget_code()
         return server

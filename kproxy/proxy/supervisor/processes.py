@@ -66,13 +66,8 @@ class Process:
         self.pid = pid
         self._loop = asyncio.get_running_loop()
         self._pidfd = os.pidfd_open(pid)
-        self._code: asyncio.Future[int] = self._loop.create_future()
+        self.ended: asyncio.Future[int] = self._loop.create_future()  # exit code, negative for a signal
         self._loop.add_reader(self._pidfd, self._reap)
-
-    @property
-    def ended(self) -> asyncio.Future[int]:
-        """The exit code, negative for a signal, once the process has ended."""
-        return self._code
 
     def kill(self) -> None:
         """Send SIGKILL, unless the process has ended."""
@@ -80,13 +75,18 @@ class Process:
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended."""
-        if not self._code.done():
+        if not self.ended.done():
             signal.pidfd_send_signal(self._pidfd, number)
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        self._code.set_result(_wait_for(self.pid))
+        self.ended.set_result(_wait_for(self.pid))
         os.close(self._pidfd)
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name; "" for a real-time signal, which has none."""
+    return next((one.name for one in signal.Signals if one == number), "")
 
 
 def start_child(module: str, arguments: ChildArguments) -> Process:

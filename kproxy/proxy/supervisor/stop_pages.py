@@ -46,7 +46,7 @@ from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts
 from kproxy.proxy.codec_thread import in_codec_thread
-from kproxy.proxy.messages import Decide, Stop, StopEnded
+from kproxy.proxy.messages import Decide, Stop
 from kproxy.proxy.stops import ACTIONS
 from kproxy.proxy.supervisor.stopped import MOST_SHOWN, NotDone, StoppedMessages
 from kproxy.schemas.settings import SchemaSources
@@ -129,7 +129,7 @@ class StopPages:
         return _json(msgspec.to_builtins(self._stopped.breakpoints))
 
     async def _set(self, request: Request) -> Response:
-        wanted = _decoded(await _body(request), list[Breakpoint])
+        wanted = await _sent(request, list[Breakpoint])
         try:
             await self._stopped.use(wanted, _by(request))
         except BreakpointMistake as error:
@@ -139,7 +139,7 @@ class StopPages:
         return _json(msgspec.to_builtins(self._stopped.breakpoints))
 
     async def _check_breakpoint(self, request: Request) -> Response:
-        wanted = _decoded(await _body(request), Breakpoint)
+        wanted = await _sent(request, Breakpoint)
         try:
             apis = await in_codec_thread(lambda: stoppable_apis(wanted))
         except ValueError as error:
@@ -148,19 +148,9 @@ class StopPages:
         return _json({"apis": apis, "all": len(apis) == _stoppable_count()})
 
     async def _errors(self, _request: Request) -> Response:
-        return _json(
-            [
-                {
-                    "code": one.code,
-                    "name": one.name,
-                    "meaning": one.meaning,
-                    "retriable": one.retriable,
-                    "clients": one.then,
-                }
-                for one in error_codes().values()
-                if one.code != ErrorCode.NONE
-            ]
-        )
+        errors = [one for one in error_codes().values() if one.code != ErrorCode.NONE]
+        names = {"code": "code", "name": "name", "meaning": "meaning", "retriable": "retriable", "clients": "then"}
+        return _json([{name: getattr(one, field) for name, field in names.items()} for one in errors])
 
     async def _stops(self, request: Request) -> Response:
         query = request.query_params
@@ -177,7 +167,10 @@ class StopPages:
             "nowMs": time_ns() // 1_000_000,
             "total": len(stops),
             "stops": [_shown_stop(stop) for stop in stops[: max(limit, 0)]],
-            "ended": [_shown_end(one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
+            "ended": [
+                {**msgspec.structs.asdict(one), "how": how_it_ended(one.action, one.by, one.why)}
+                for one in self._stopped.ended(MOST_ENDS_SHOWN)
+            ],
             "breakpoints": msgspec.to_builtins(self._stopped.breakpoints),
             "givenUp": [{**msgspec.to_builtins(one), "why": why} for one, why in self._stopped.given_up.items()],
         }
@@ -193,7 +186,7 @@ class StopPages:
         return _json({**_shown_stop(stop), "json": text})
 
     async def _decide(self, request: Request) -> Response:
-        sent = _decoded(await _body(request), StopRequest)
+        sent = await _sent(request, StopRequest)
         stop = self._stopped.stop(request.path_params["id"])
         if sent.action not in (*ACTIONS, "keep"):
             raise Refused(400, f"there is no action {quoted(sent.action)}: {did_you_mean(sent.action, ACTIONS)}")
@@ -204,7 +197,7 @@ class StopPages:
         return _json({"done": True})
 
     async def _check(self, request: Request) -> Response:
-        sent = _decoded(await _body(request), StopRequest)
+        sent = await _sent(request, StopRequest)
         stop = self._stopped.stop(sent.id)
         before = await self._stopped.body(stop.id)
         after = await self._edited(stop, sent, before)
@@ -214,7 +207,7 @@ class StopPages:
         return _json({"json": text, "size": len(after), "changed": changed})
 
     async def _rule(self, request: Request) -> Response:
-        sent = _decoded(await _body(request), StopRequest)
+        sent = await _sent(request, StopRequest)
         stop = self._stopped.stop(sent.id)
         before = await self._stopped.body(stop.id) if sent.action == "replace" else b""
         after = await self._edited(stop, sent, before) if sent.action == "replace" else b""
@@ -285,26 +278,15 @@ def _error(stop: Stop, sent: StopRequest) -> int:
 
 def _shown_stop(stop: Stop) -> dict[str, Any]:
     """Return a stop as JSON, with the name of its API."""
-    plain = {_camel(name): value for name, value in msgspec.structs.asdict(stop).items()}
-    return {**plain, "api": facts().apis[stop.api_key].name}
-
-
-def _shown_end(ended: StopEnded) -> dict[str, str]:
-    how = how_it_ended(ended.action, ended.by, ended.why)
-    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return {**msgspec.to_builtins(stop), "api": facts().apis[stop.api_key].name}
 
 
 def _by(request: Request) -> str:
     return f"{request.client.host}:{request.client.port}" if request.client is not None else "unknown"
 
 
-async def _body(request: Request) -> bytes:
-    """Return the body of a request, up to MOST_BODY bytes."""
+async def _sent(request: Request, kind: type[T]) -> T:
+    """Decode a request of up to MOST_BODY bytes. Values for which *kind* has no field are not built: 32 MiB take 40 ms."""
     body = bytearray()
     try:
         async for part in request.stream():
@@ -313,11 +295,6 @@ async def _body(request: Request) -> bytes:
                 raise Refused(413, f"a request has at most {MOST_BODY:,} bytes")
     except ClientDisconnect:
         raise Refused(400, "the request has not come whole") from None
-    return bytes(body)
-
-
-def _decoded(body: bytes, kind: type[T]) -> T:
-    """Decode a request. Values for which *kind* has no field are not built: 32 MiB take 40 ms, not seconds."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

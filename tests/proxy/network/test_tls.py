@@ -214,17 +214,17 @@ def test_a_new_authority_of_clients_is_believed_after_a_reload(tmp_path: Path) -
     contexts = Contexts(listening(client_ca=str(ca), client_auth="required"))
 
     with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-        run("uvloop", principal(contexts.get(), files.client))
+        run("uvloop", principal(contexts.current, files.client))
     ca.write_bytes(Path(files.ca).read_bytes())
     assert contexts.reload() is None
-    assert run("uvloop", principal(contexts.get(), files.client)) == ALICE
+    assert run("uvloop", principal(contexts.current, files.client)) == ALICE
 
 
 def test_bad_files_keep_the_old_and_say_why() -> None:
     authority = Authority()
     pair = authority.issue("server")
     contexts = Contexts(listening(pair))
-    old = contexts.get()
+    old = contexts.current
     good = Path(pair.key).read_bytes()
     for key, reason in (
         (b"", "no certificate and key in PEM"),
@@ -237,12 +237,12 @@ def test_bad_files_keep_the_old_and_say_why() -> None:
         assert problem is not None
         assert reason in problem
         assert "\n" not in problem
-        assert contexts.get() is old
+        assert contexts.current is old
     Path(pair.key).unlink()
     assert "cannot be read: No such file or directory" in str(contexts.reload())
     Path(pair.key).write_bytes(good)
     assert contexts.reload() is None
-    assert contexts.get() is not old
+    assert contexts.current is not old
 
 
 def test_there_is_no_beginning_with_bad_files(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_hostile_server_name_costs_no_more_than_its_connection(
     monkeypatch.setattr(sys, "unraisablehook", shouted.append)
 
     async def main() -> None:
-        async with serving(Contexts(listening(), names=True).get()) as (port, facts):
+        async with serving(Contexts(listening(), names=True).current) as (port, facts):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(client_hello(name))
             writer.write_eof()

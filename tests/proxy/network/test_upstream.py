@@ -187,7 +187,7 @@ async def test_what_the_caller_tried_itself_counts_too() -> None:
 def test_as_the_configuration_says() -> None:
     more: dict[str, Any] = {"through": "socks5://proxy", "send_proxy_protocol": "v2"}
     upstream = Upstream.of(Cluster(listen=":0", bootstrap=["127.0.0.1:1"], **more), 1.0)
-    assert not upstream.direct
+    assert upstream.resolved("127.0.0.1", 1) is None  # it goes through the proxy
     header = upstream.proxy_header("10.0.0.1:5", "10.0.0.2:6")
     assert read_header(header) == Header(2, len(header), "10.0.0.1:5", "10.0.0.2:6")
     assert Upstream(send_proxy_protocol="v1").proxy_header("10.0.0.1:5", "10.0.0.2:6").startswith(b"PROXY TCP4 ")

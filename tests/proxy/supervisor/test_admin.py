@@ -263,7 +263,7 @@ class Served:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
-        self._server = AdminServer(self._listener, proxy, [])
+        self._server = AdminServer(self._listener, admin_app(proxy))
         self._thread = Thread(target=self._loop.run_forever)
 
     def __enter__(self) -> "Served":
