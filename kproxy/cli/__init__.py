@@ -47,7 +47,12 @@ def main(arguments: list[str] | None = None) -> None:
     is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:  # answered without importing Click
-        _print_version()
+        try:
+            print(f"kproxy {__version__}", flush=True)
+        except BrokenPipeError:
+            from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - --version imports nothing
+
+            forget_output()
         sys.exit(0)
     before = gc.get_threshold()
     gc.disable()  # start-up makes thousands of objects that stay: without collections it is a tenth faster
@@ -63,15 +68,6 @@ def main(arguments: list[str] | None = None) -> None:
         gc.enable()
         gc.unfreeze()
         gc.set_threshold(*before)
-
-
-def _print_version() -> None:
-    try:
-        print(f"kproxy {__version__}", flush=True)
-    except BrokenPipeError:
-        from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - --version imports nothing
-
-        forget_output()
 
 
 def end_start_up() -> None:

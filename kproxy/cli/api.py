@@ -18,7 +18,7 @@ from kproxy.output.text.styles import Style, is_terminal, style_for
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
 from kproxy.protocol.constants import ZERO_UUID
-from kproxy.protocol.error_codes import ErrorDescription, error_codes
+from kproxy.protocol.error_codes import ErrorCode, ErrorDescription, error_codes
 from kproxy.protocol.facts import Api, Field, Layout, facts, releases
 from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions
@@ -55,7 +55,8 @@ def api(name: str | None, version: int | None, diff: tuple[int, int] | None, err
             raise UsageError("--errors takes one code or name: kproxy api --errors 16")
         found = _find_errors(name)
         pages: tuple[Any, Iterable[str]] = ([msgspec.to_builtins(e) for e in found], _error_lines(found, *_terminal()))
-    elif name is not None and version is None and diff is None and (named := _error_named(name)):
+    elif name is not None and version is None and diff is None and name.upper() in ErrorCode.__members__:
+        named = error_codes()[ErrorCode[name.upper()]]
         pages = (msgspec.to_builtins(named), _error_lines([named], *_terminal()))
     elif name is None:
         if version is not None or diff is not None:
@@ -211,7 +212,8 @@ def _version_lines(title: str, messages: list[str], version: int, style: Style, 
             yield f"{message} has no version {version}"
             continue
         words = [f"version {version}", "flexible" if version in layout.flexible else "not flexible"]
-        words += _header_words(layout.type, layout.api_key, version)
+        if layout.api_key is not None:
+            words.append(f"{layout.type} header {_header_version(layout, layout.api_key, version)}")
         yield f"{style.paint(style.name, message)}  {', '.join(words)}"
         yield from FieldTree(layout, version, style, width).render()
         older = [x.release for x in facts().layouts(message) if version in x.versions and x is not layout]
@@ -219,12 +221,8 @@ def _version_lines(title: str, messages: list[str], version: int, style: Style, 
             yield style.paint(style.dim, f"In Kafka {', '.join(older)} this version had a different layout.")
 
 
-def _header_words(kind: str, api_key: int | None, version: int) -> list[str]:
-    if api_key is None:
-        return []
-    if kind == "request":
-        return [f"request header {request_header_version(api_key, version)}"]
-    return [f"response header {response_header_version(api_key, version)}"]
+def _header_version(layout: Layout, api_key: int, version: int) -> int:
+    return (request_header_version if layout.type == "request" else response_header_version)(api_key, version)
 
 
 def _message_json(message: str, version: int) -> dict[str, Any]:
@@ -232,8 +230,7 @@ def _message_json(message: str, version: int) -> dict[str, Any]:
     assert layout is not None
     data: dict[str, Any] = {"version": version, "flexible": version in layout.flexible}
     if layout.api_key is not None:
-        header = request_header_version if layout.type == "request" else response_header_version
-        data["headerVersion"] = header(layout.api_key, version)
+        data["headerVersion"] = _header_version(layout, layout.api_key, version)
     return data | {"fields": [_field_json(field, version) for field in fields_at(layout.fields, version)]}
 
 
@@ -256,10 +253,6 @@ def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: in
             yield from _difference(change, "  ", style, width)
         if not changes:
             yield "  same fields"
-
-
-def _error_named(name: str) -> ErrorDescription | None:
-    return next((e for e in error_codes().values() if e.name.lower() == name.lower()), None)
 
 
 def _find_errors(wanted: str | None) -> list[ErrorDescription]:
@@ -382,13 +375,8 @@ def differences(message: str, old: int, new: int) -> list[Difference]:
         found.insert(
             0, Difference("~", "", "flexible: compact encodings, tagged fields" if now else "no longer flexible")
         )
-    return _without_children(found)
-
-
-def _without_children(differences: list[Difference]) -> list[Difference]:
-    """Leave out the fields of a struct that was itself added or removed."""
-    whole = {sign: [d.path + "." for d in differences if d.sign == sign] for sign in "+-"}
-    return [d for d in differences if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
+    whole = {sign: [d.path + "." for d in found if d.sign == sign] for sign in "+-"}  # structs: without their fields
+    return [d for d in found if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
 
 
 def _flat(message: str, version: int) -> dict[str, tuple[str, list[str]]]:

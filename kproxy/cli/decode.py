@@ -240,8 +240,13 @@ class _Decoder:
         if files.first_ns is not None:
             self._options.clock.start(files.first_ns)  # the date that lines omit, before processes of --jobs are forked
             number = _jobs_for(files, self._jobs) if self._options.most is None else 1
-            if number > 1 and self._decode_in_parts(files, number):
-                return
+            if number > 1:
+                from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
+
+                shown = Progress()
+                with progress(files, shown, wanted=self._shows_progress) as advance:
+                    if decode_in_parts(self._run, files, number, shown, advance or (lambda: None)):
+                        return
         with (
             open_named(files.path, GrowingFile(files.path)) if follow else files.open() as source,
             progress(files, source, wanted=self._shows_progress and not follow) as advance,
@@ -260,13 +265,6 @@ class _Decoder:
     @property
     def _is_full(self) -> bool:
         return isinstance(self._output, ListedLines) and self._output.is_full
-
-    def _decode_in_parts(self, files: Files, jobs: int) -> bool:
-        from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
-
-        shown = Progress()
-        with progress(files, shown, wanted=self._shows_progress) as advance:
-            return decode_in_parts(self._run, files, jobs, shown, advance or (lambda: None))
 
 
 def is_live(file: Path) -> bool:
@@ -350,7 +348,7 @@ class GrowingFile:
                 if count:
                     replacement.close()
                     return count
-                if not _continues(replacement):
+                if not os.pread(replacement.fileno(), 4, 0).startswith(CONTINUING):
                     replacement.close()
                     return 0
                 self._raw.close()
@@ -372,9 +370,3 @@ class GrowingFile:
             return open_raw(self._path)
         except OSError:  # between two files
             return None
-
-
-def _continues(file: FileIO) -> bool:
-    """Return whether the file can be read as the continuation of one of its kind."""
-    first = os.pread(file.fileno(), 4, 0)
-    return first.startswith(CONTINUING)

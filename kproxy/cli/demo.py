@@ -202,15 +202,15 @@ class Digest:
             for data in lines:
                 line = data.decode("utf-8", "replace").rstrip()
                 exchange = EXCHANGE.search(line)
-                if exchange is None or self._is_news(*exchange.groups()):
-                    self._show(_without_addresses(line, exchange) if exchange and self._is_narrow else line)
+                if exchange is None:
+                    self._show(line)
+                    continue
+                api, client_id, rest = exchange.groups()
+                self.seen[client_id, api] += 1
+                if self.seen[client_id, api] <= (MOST_OF_A_REBALANCE if api in REBALANCE or ERROR.search(rest) else 1):
+                    self._show(_without_addresses(line, exchange) if self._is_narrow else line)
                 else:
-                    self.left_out[exchange["api"]] += 1
-
-    def _is_news(self, api: str, client_id: str, rest: str) -> bool:
-        self.seen[client_id, api] += 1
-        most = MOST_OF_A_REBALANCE if api in REBALANCE or ERROR.search(rest) else 1
-        return self.seen[client_id, api] <= most
+                    self.left_out[api] += 1
 
     def _copy(self) -> None:
         pipe = self._decoder.stdin

@@ -123,19 +123,17 @@ class Workload:
             consumer.subscribe([TOPIC])
             while not self._ending.is_set():
                 record = consumer.poll(POLL_S)
-                if record is not None and record.error() is None:
-                    self._consumed(record.partition() or 0, record.offset() or 0)
+                if record is None or record.error() is not None:
+                    continue
+                partition, offset = record.partition() or 0, record.offset() or 0
+                with self._lock:
+                    if offset > self._reached.get(partition, -1):  # not again after a rebalance
+                        self._reached[partition] = offset
+                        self.counts.consumed += 1
         except KafkaException:
             self.counts.failed += 1
         finally:
             consumer.close()
-
-    def _consumed(self, partition: int, offset: int) -> None:
-        """Count a record once: after a rebalance those that were not committed are consumed again."""
-        with self._lock:
-            if offset > self._reached.get(partition, -1):
-                self._reached[partition] = offset
-                self.counts.consumed += 1
 
 
 def _order(number: int) -> tuple[bytes, bytes]:

@@ -7,7 +7,6 @@ import sys
 import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -83,14 +82,14 @@ def doctor(
     except ConfigError as error:
         if not error.source:
             raise
-        return asyncio.run(_show(_mistakes(error), form))
+        advice, found = "correct it; kproxy check --schema has every setting", list(error.lines())
+
+        async def mistakes() -> AsyncIterator[Finding]:
+            for line in found:
+                yield problem("configuration", line, advice)
+
+        return asyncio.run(_show(mistakes(), form))
     return asyncio.run(_show(examine(configuration, timeout, is_complete=config is not None, login=login), form))
-
-
-async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:
-    advice = "correct it; kproxy check --schema has every setting"
-    for line in error.lines():
-        yield problem("configuration", line, advice)
 
 
 async def _show(findings: AsyncIterator[Finding], form: str) -> int:
@@ -99,22 +98,13 @@ async def _show(findings: AsyncIterator[Finding], form: str) -> int:
     async for finding in findings:
         seen.append(finding)
         if form == "json":
-            print(json.dumps(_object(finding)), flush=True)
+            print(json.dumps(finding._asdict() | {"advice": finding.advice or None}), flush=True)
         else:
             _print_lines(finding)
     problems, warnings = count(seen, State.PROBLEM), count(seen, State.WARNING)
     if form == "text":
         print(f"\n{_number(problems, 'problem')}, {_number(warnings, 'warning')}")
     return FOUND if problems else 0
-
-
-def _object(finding: Finding) -> dict[str, Any]:
-    return {
-        "state": finding.state.value,
-        "subject": finding.subject,
-        "what": finding.what,
-        "advice": finding.advice or None,
-    }
 
 
 def _print_lines(finding: Finding) -> None:

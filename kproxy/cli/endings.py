@@ -26,7 +26,9 @@ def show_error(error: KproxyError | OSError) -> int:
     """Say what is wrong, and return the exit code."""
     match error:
         case ConfigError():
-            return _list_mistakes(error)
+            for line in error.lines():  # one mistake each; of a file with line and column, which editors jump to
+                show(line if error.source else f"kproxy: {line}", USAGE)
+            return USAGE
         case OptionError():
             return show(f"kproxy: --{error}", USAGE)
         case UsageError():
@@ -37,10 +39,3 @@ def show_error(error: KproxyError | OSError) -> int:
             return show(f"kproxy: {error}", FAILED)
     sentence = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     return show(f"kproxy: {sentence}", FAILED)
-
-
-def _list_mistakes(error: ConfigError) -> int:
-    """Show one mistake a line; those of a file as its name, line and column, which editors jump to."""
-    for line in error.lines():
-        print(line if error.source else f"kproxy: {line}", file=sys.stderr)
-    return USAGE

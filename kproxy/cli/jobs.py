@@ -285,7 +285,9 @@ class _Task:
                 source.map_file(self._files.path)
             try:
                 for _ in run.read_part(source, self._division, name=self._files.path.name):
-                    self._collect_notes()
+                    if run.condition is not None:
+                        fresh = run.condition.notes[self._notes_before + len(self._notes) :]
+                        self._notes += [(self._division.position, note) for note in fresh]
                     self._check_interrupt()
             except KeyboardInterrupt:
                 run.interrupt()
@@ -299,12 +301,6 @@ class _Task:
             self._summary = Summary()
             self._run.add_output(self._summary)
         self._counts = True
-
-    def _collect_notes(self) -> None:
-        condition = self._run.condition
-        if condition is not None:
-            fresh = condition.notes[self._notes_before + len(self._notes) :]
-            self._notes += [(self._division.position, note) for note in fresh]
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupted = True

@@ -18,7 +18,6 @@ import click
 from kproxy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from kproxy.encryption.services.settings import KeySettings
     from kproxy.protocol.facts import Api
     from kproxy.schemas.settings import SchemaSources
 
@@ -184,17 +183,15 @@ def pop_schemas(options: dict[str, Any], *, records: bool = True) -> "SchemaSour
 
     names = {"registries": "registries", "schema_folders": "folders", "chosen_schemas": "topics"}
     schemas = {known_as: options.pop(name) for name, known_as in names.items()}
-    keys = options.pop("key_settings")
-    sources = SchemaSources.of_options(**schemas, keys=None if keys is None else _key_settings(keys))
+    path, keys = options.pop("key_settings"), None
+    if path is not None:
+        from kproxy.config.reading import read_key_settings  # noqa: PLC0415 - few calls have the option
+
+        keys = read_key_settings(path)
+    sources = SchemaSources.of_options(**schemas, keys=keys)
     if sources != SchemaSources() and not records:
         raise UsageError("--registry, --schemas, --schema and --keys are for records: add --records")
     return sources
-
-
-def _key_settings(path: str) -> "KeySettings":
-    from kproxy.config.reading import read_key_settings  # noqa: PLC0415 - few calls have the option
-
-    return read_key_settings(path)
 
 
 def pop_condition(options: dict[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -34,9 +34,9 @@ BAR_AFTER_S = 0.5  # of reading; most sources take less
 class FirstAnswer:
     """The forked process, seen from both sides. ``is_here``: this is the forked process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wanted: bool = True) -> None:
         self.is_here = False
-        self.was_asked = False  # the process was forked, or too little is left to read
+        self.was_asked = not wanted  # also: the process was forked, or too little is left to read
         self._began = time.monotonic(), time.process_time()
         self._process: int | None = None
         self._pipe = -1
@@ -129,7 +129,7 @@ class SourceReader:
         sources: all of them.
         bar: show a bar where standard error is a terminal.
         separate: see Reading.
-        first: the first answer, if one is wanted.
+        first: the first answer; None: it is not wanted.
         show: called with the text of the first answer.
     """
 
@@ -142,9 +142,9 @@ class SourceReader:
         first: FirstAnswer | None = None,
         show: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.state = Reading(holds=first is not None, separate=separate)
+        self.first = first or FirstAnswer(wanted=False)
+        self.state = Reading(holds=not self.first.was_asked, separate=separate)
         self.interrupted = False
-        self.first = first
         sizes = [plain_size(file) for source in sources for file in _files_of(source)]
         self._sources = len(sources)
         self._total = None if None in sizes else sum(size for size in sizes if size is not None)
@@ -177,28 +177,14 @@ class SourceReader:
                     pass
         self._before, self._source = self._read, None
 
-    @property
-    def is_first_answer(self) -> bool:
-        return self.first is not None and self.first.is_here
-
-    def send(self, text: str) -> NoReturn:
-        """Send the first answer to the reading process, and end the forked one."""
-        assert self.first is not None
-        self.first.send(text)
-
     def poll(self) -> None:
         """Show the first answer if it has come."""
-        text = "" if self.first is None else self.first.received()
-        if text:
+        if text := self.first.received():
             self._show(text)
-
-    def contained(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.first is None else self.first.contained()
 
     def _read_first_part(self, source: Input, steps: Iterator[None]) -> bool:
         """Read until the first answer is due, and fork; return whether the source has ended, as it has in the forked process."""
         first = self.first
-        assert first is not None
         for count, _ in enumerate(steps):
             if count % EVENTS == 0 and first.is_due(self._read, self._total):
                 first.fork()
@@ -224,7 +210,10 @@ class SourceReader:
                     advance()
                 if count % EVENTS:
                     continue
-                text = self._polled_text()
+                now = time.monotonic()
+                if now - self._polled >= POLL_S:
+                    self._polled = now
+                    text = self.first.received()
                 if text or (self._bar and not has_bar and time.monotonic() - self._began > BAR_AFTER_S):
                     break
             else:
@@ -232,13 +221,6 @@ class SourceReader:
         if text:
             self._show(text)  # now that the bar is gone
         return False
-
-    def _polled_text(self) -> str:
-        now = time.monotonic()
-        if self.first is None or now - self._polled < POLL_S:
-            return ""
-        self._polled = now
-        return self.first.received()
 
     @contextmanager
     def _ends_at_interrupt(self, source: Input) -> Iterator[None]:
@@ -251,8 +233,7 @@ class SourceReader:
             signal.signal(signal.SIGINT, before)
             self.interrupted = self.state.ended = True
             source.stop()
-            if self.first is not None:
-                self.first.cancel()
+            self.first.cancel()
             print("\rkproxy: interrupted; Ctrl-C again to leave without an answer", file=sys.stderr)
             end_waiting_read(frame)
 

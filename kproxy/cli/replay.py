@@ -31,7 +31,6 @@ from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
 from kproxy.replay.recording import read_recording
 from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, result_object
-from kproxy.replay.result import Result
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 DIFFERS = 4  # exit status, see endings.py
@@ -181,8 +180,18 @@ async def _play(plan: Plan, options: Options, form: str) -> int:
     try:
         if form == "text":
             _say_folded(plan_lines(plan, dry=False))
-        await _until_interrupted(player)
-        _say_result(plan, result, time.monotonic() - began, form)
+        playing = asyncio.ensure_future(player.play())
+        try:
+            with interrupts(playing.cancel):
+                await playing
+        except asyncio.CancelledError:
+            result.interrupted = True
+        seconds = time.monotonic() - began
+        if form == "json":
+            done = {"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)}
+            _say([json.dumps(done)])
+        else:
+            _say_folded(result_lines(result, seconds))
     except OutputClosed:
         result.interrupted |= bool(result.not_reached)
         if result.interrupted:
@@ -191,22 +200,6 @@ async def _play(plan: Plan, options: Options, form: str) -> int:
                 "kproxy: nothing reads the output any more, so the replay was ended", *lines, sep="\n", file=sys.stderr
             )
     return INTERRUPTED if result.interrupted else DIFFERS if result.differs else DONE
-
-
-async def _until_interrupted(player: Player) -> None:
-    playing = asyncio.ensure_future(player.play())
-    try:
-        with interrupts(playing.cancel):
-            await playing
-    except asyncio.CancelledError:
-        player.result.interrupted = True
-
-
-def _say_result(plan: Plan, result: Result, seconds: float, form: str) -> None:
-    if form == "json":
-        _say([json.dumps({"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)})])
-    else:
-        _say_folded(result_lines(result, seconds))
 
 
 def _say_folded(lines: Iterable[str]) -> None:

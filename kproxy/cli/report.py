@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli import report_request
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.options import SEPARATE
 from kproxy.cli.reading import FirstAnswer, SourceReader
-from kproxy.cli.report_request import (
-    Format,
-    Plan,
-    ReportRequest,
-    is_gated,
-    list_lines,
-    load_analyses,
-    make_plan,
-    report_options,
-    request_of,
-)
+from kproxy.cli.report_request import Format, Plan, ReportRequest, report_options
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.text.styles import PLAIN, Style, style_for
@@ -97,22 +88,22 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
     check_available()
     from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415 - needs what was just looked for
 
-    request, names = request_of(options), tuple(map(str, sources))
+    request, names = report_request.request_of(options), tuple(map(str, sources))
     if request.listed:
-        write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(request).values())))
+        write(None, report_request.list_analyses(request))
         return DONE
     _check_sources(sources, request.output)
-    plan = make_plan(request, names, COMMAND)
+    plan = report_request.make_plan(request, names, COMMAND)
     shown = Shown(request)
     reader = SourceReader(
         sources,
         bar=not request.quiet,
         separate=separate,
-        first=FirstAnswer() if _wants_first_answer(sources, request) else None,
+        first=FirstAnswer(wanted=_wants_first_answer(sources, request)),
         show=shown.show_first,
     )
     with (
-        reader.contained(),
+        reader.first.contained(),
         Database(
             sources,
             folders=request.folders,
@@ -124,8 +115,8 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
             reading=reader.state,
         ) as database,
     ):
-        if reader.is_first_answer:
-            reader.send(_first_answer(database, plan, reader.part, shown))
+        if reader.first.is_here:
+            reader.first.send(_first_answer(database, plan, reader.part, shown))
         growing = [damage for damage in database.damages if damage.endswith(STILL_GROWING)]
         database.damages = [damage for damage in database.damages if damage not in growing]
         tell(database.notes)
@@ -145,7 +136,7 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
     tell(made.damages)
     if reader.interrupted:
         return INTERRUPTED
-    if is_gated(request, made):
+    if report_request.is_gated(request, made):
         return GATE
     return DAMAGED if made.damages else DONE
 

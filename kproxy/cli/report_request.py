@@ -9,7 +9,7 @@ plan = make_plan(request, sources)    -> what to run, with which values; UsageEr
 is_gated(request, made)               -> whether the exit status is 4
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -185,11 +185,14 @@ def is_gated(request: ReportRequest, made: "Report") -> bool:
     return False
 
 
-def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
-    for one in analyses:
-        yield f"{one.id:<28}  {one.severity:<8}  {printable(one.title, 100)}"
+def list_analyses(request: ReportRequest) -> str:
+    """Return the lines of --list. Raises as load_analyses does."""
+    lines = []
+    for one in load_analyses(request).values():
+        lines.append(f"{one.id:<28}  {one.severity:<8}  {printable(one.title, 100)}\n")
         for name, parameter in one.header.parameters.items():
-            yield f"    {name}={parameter.default}  {printable(parameter.meaning, 200)}"
+            lines.append(f"    {name}={parameter.default}  {printable(parameter.meaning, 200)}\n")
+    return "".join(lines)
 
 
 def _values(request: ReportRequest) -> "dict[str, Value]":
@@ -237,15 +240,10 @@ def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command:
     for analysis in chosen:
         bind(analysis, known_to(analysis, values))
     releases = [str(row[0]) for row in FACTS_TABLES["releases"].rows()]
-    if "target" in values and not any(_is_release(str(values["target"]), release) for release in releases):
-        raise UsageError(
-            f"--target {str(values['target'])[:40]} is no release that is known; there are {', '.join(releases)}"
-        )
-
-
-def _is_release(wanted: str, release: str) -> bool:
-    """Whether *wanted* means the release: 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release 4.n."""
-    return f"{wanted}.".startswith(f"{release}.") or release.startswith(f"{wanted.removesuffix('.x')}.")
+    wanted = str(values.get("target", releases[0]))  # 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release 4.n
+    beginning = f"{wanted.removesuffix('.x')}."
+    if not any(f"{wanted}.".startswith(f"{release}.") or release.startswith(beginning) for release in releases):
+        raise UsageError(f"--target {wanted[:40]} is no release that is known; there are {', '.join(releases)}")
 
 
 def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:

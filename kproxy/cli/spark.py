@@ -6,29 +6,18 @@ Its report is that of ``kproxy report`` (report.py), with Spark in place of Duck
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
 from kproxy import __version__
-from kproxy.cli import end_start_up
+from kproxy.cli import end_start_up, report_request
 from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
-from kproxy.cli.report_request import (
-    ReportRequest,
-    is_gated,
-    list_lines,
-    load_analyses,
-    make_plan,
-    report_options,
-    request_of,
-)
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.times import counted
@@ -199,7 +188,7 @@ def ingest(
 
 @kproxy_spark.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1)
-@report_options
+@report_request.report_options
 @click.option("--cluster", metavar="NAME", help="Only this cluster, of tables that ingest wrote.")
 @click.option("--from", "first", metavar="DAY", help="Only from this day (UTC) on: 2026-11-21.")
 @click.option("--to", "last", metavar="DAY", help="Only up to this day.")
@@ -232,23 +221,9 @@ def report(
 
     --from and --to limit exchanges to these days; numbers of connections still cover their whole life.
     """
-    return run_report(sources, request_of(options), Where(cluster, first, last, staging, master))
-
-
-class Where(Struct, frozen=True):
-    """Options that kproxy report lacks: which rows to read, and on which Spark."""
-
-    cluster: str | None
-    first: str | None
-    last: str | None
-    staging: str | None
-    master: str | None
-
-
-def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> int:
-    """Make the report and return the exit status. Most mistakes raise UsageError before Spark starts."""
+    request = report_request.request_of(options)
     if request.listed:
-        write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(request).values())))
+        write(None, report_request.list_analyses(request))
         return DONE
     if not sources:
         raise UsageError("name tables, captures or decoded logs: kproxy-spark report tables")
@@ -256,23 +231,23 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
     for file in map(Path, sources):
         if file.is_file() or file.is_char_device():
             open_named(file).close()  # raises UsageError for what is no capture
-    plan = make_plan(request, sources, COMMAND)
-    first, last = parse_day("--from", where.first), parse_day("--to", where.last)
-    if first is not None and last is not None and first > last:
+    plan = report_request.make_plan(request, sources, COMMAND)
+    first_day, last_day = parse_day("--from", first), parse_day("--to", last)
+    if first_day is not None and last_day is not None and first_day > last_day:
         raise UsageError("--from is a later day than --to")
     from kproxy.spark.session import open_context  # noqa: PLC0415 - an extra
 
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(wanted=not request.quiet))
         meter.show("Spark is started")
-        context = open_context("kproxy report", where.master)
+        context = open_context("kproxy report", master)
         from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
         from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
         from kproxy.spark.rows import Options  # noqa: PLC0415
 
         scratch = None
-        if where.staging is not None or (context.master or "").startswith("local"):
-            scratch = tempfile.mkdtemp(prefix="kproxy-report-", dir=where.staging)
+        if staging is not None or (context.master or "").startswith("local"):
+            scratch = tempfile.mkdtemp(prefix="kproxy-report-", dir=staging)
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         meter.show("the tables are opened")
         keylog = None if request.keylog is None else str(request.keylog.absolute())
@@ -281,7 +256,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
             context,
             sources,
             folders=request.folders,
-            only=Narrowed(where.cluster, first, last),
+            only=Narrowed(cluster, first_day, last_day),
             options=Options(records="records" in plan.tables, keylog=keylog, schemas=schemas),
             compare=request.compares and len(sources) == 2,
             spans=plan.spans,
@@ -303,7 +278,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         page = page_of(request, made, sources, tables, COMMAND)
     write(request.output, page)
     tell(made.damages, "kproxy-spark")
-    if is_gated(request, made):
+    if report_request.is_gated(request, made):
         return GATE
     return DAMAGED if made.damages else DONE
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -114,9 +114,7 @@ def sql(
 
     sources, query = _split(arguments)
     if query is None:
-        for (
-            source
-        ) in sources:  # a file that does not exist may be a mistyped query: it is named before standard input is read
+        for source in sources:  # one that does not exist may be a mistyped query: named before standard input is read
             identify_source(source)
     if query is None and not sys.stdin.isatty() and Path("-") not in sources:
         query = sys.stdin.read()
@@ -141,11 +139,23 @@ def sql(
         for topic in topics:
             make_topic_view(database.connection, topic, database.viewers)
         queries = Queries(database)
-        show = _shower(queries.run, Format(format_name))
+        write = {Format.TABLE: _write_table, Format.CSV: _write_csv, Format.JSON: _write_json}[Format(format_name)]
+
+        def show(query: str) -> None:
+            with Sink(None, live=False) as sink:
+                write(queries.run(query), sink)
+
         if query is not None:
             show(query)
         else:
-            _prompt(queries, show)
+            from kproxy.analyses.prompt import run_prompt  # noqa: PLC0415 - an extra
+
+            run_prompt(
+                queries.columns(),
+                queries.functions(),
+                show,
+                lambda text: print(printable_lines(text), file=sys.stderr),
+            )
         for damage in [*database.notes, *database.damages]:
             print(f"kproxy: {printable(damage, 400)}", file=sys.stderr)
         return INTERRUPTED if reader.interrupted else DAMAGED if database.damages else DONE
@@ -156,16 +166,9 @@ def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
     if not arguments:
         raise UsageError('name a capture, a decoded log or a directory of tables: kproxy sql trace.pcapng "SELECT 1"')
     *others, last = arguments
-    if others and last != "-" and (";" in last or len(last.split()) > 1) and not _is_path(last):
-        return [Path(one) for one in others], last
+    if others and last != "-" and (";" in last or len(last.split()) > 1) and not os.path.exists(last):  # noqa: PTH110
+        return [Path(one) for one in others], last  # exists, as a query may be longer than any file name
     return [Path(one) for one in arguments], None
-
-
-def _is_path(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except OSError:  # a query may be longer than any file name
-        return False
 
 
 def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:
@@ -184,28 +187,12 @@ def _all_tables() -> set[str]:
     return set(TABLES)
 
 
-def _prompt(queries: Any, show: Callable[[str], None]) -> None:
-    from kproxy.analyses.prompt import run_prompt  # noqa: PLC0415 - an extra
-
-    run_prompt(queries.columns(), queries.functions(), show, lambda text: print(printable_lines(text), file=sys.stderr))
-
-
 def printable_lines(text: str) -> str:
     """Escape control characters in lines of text."""
     return "\n".join(printable(line, 500) for line in text.splitlines())
 
 
 # Rows
-
-
-def _shower(run: "Callable[[str], pyarrow.RecordBatchReader]", form: Format) -> Callable[[str], None]:
-    write = {Format.TABLE: _write_table, Format.CSV: _write_csv, Format.JSON: _write_json}[form]
-
-    def show(query: str) -> None:
-        with Sink(None, live=False) as sink:
-            write(run(query), sink)
-
-    return show
 
 
 def _write_table(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
@@ -250,7 +237,7 @@ def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
     from kproxy.analyses.queries import rows_of  # noqa: PLC0415
     from kproxy.analyses.report.pages import plain  # noqa: PLC0415
 
-    safe = _safe_on_terminal()
+    is_terminal = sys.stdout.isatty()  # where control characters are escaped
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator=CRLF)  # with this, csv also quotes fields with a CR, as it must
 
@@ -262,7 +249,8 @@ def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
 
     write(reader.schema.names)
     for row in rows_of(reader):
-        write(safe(_text(plain(value))) for value in row.values())
+        texts = (_text(plain(value)) for value in row.values())
+        write(printable(one, len(one)) if is_terminal and isinstance(one, str) else one for one in texts)
 
 
 def _write_json(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
@@ -288,10 +276,3 @@ def _text(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, list | dict) else value
-
-
-def _safe_on_terminal() -> Callable[[Any], Any]:
-    """Return a function that prepares values for standard output: on a terminal it escapes control characters."""
-    if not sys.stdout.isatty():
-        return lambda value: value
-    return lambda value: printable(value, len(value)) if isinstance(value, str) else value
