@@ -9,7 +9,7 @@ Every check yields (path, message) and continues; reading.py adds the places.
 
 import re
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -123,8 +123,12 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
         yield from _check_address(f"{path}.bootstrap[{at}]", address)
     yield from _check_bootstrap(path, cluster)
     yield from _check_advertised(f"{path}.addresses", cluster.addresses)
-    yield from MODES[cluster.addresses.mode](path, cluster)
-    yield from _check_unused(f"{path}.addresses", cluster.addresses)
+    yield from _check_mode(path, cluster)
+    unset = Addresses()
+    for name, modes in USED_BY.items():
+        mode = cluster.addresses.mode
+        if mode not in modes and getattr(cluster.addresses, name) != getattr(unset, name):
+            yield f"{path}.addresses.{name}", f"it has no effect in {mode} mode, only in {' and '.join(modes)} mode"
     yield from _check_tls(path, cluster.listener_tls, cluster.broker_tls)
     yield from _check_through(f"{path}.through", cluster.through)
     if cluster.authentication is not None:
@@ -187,8 +191,16 @@ def _check_advertised_brokers(path: str, addresses: Addresses) -> Iterator[Probl
         seen[advertised] = node_id
 
 
-def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Problem]:
-    return iter(())  # its ports are checked by check_ports
+def _check_mode(path: str, cluster: Cluster) -> Iterator[Problem]:
+    """Check what one mode of addresses asks for; the ports of the mode "port" are checked by check_ports."""
+    mode = cluster.addresses.mode
+    if mode == "sni":
+        yield from _check_sni(path, cluster)
+    elif mode == "transparent" and cluster.proxy_protocol:
+        message = "transparent mode takes the destination from the kernel: a PROXY header would describe another hop"
+        yield f"{path}.proxy_protocol", message
+    elif mode == "fixed" and len(cluster.bootstrap) > 1:
+        yield f"{path}.bootstrap", "fixed mode has one target: write one address, or use another addresses.mode"
 
 
 def _check_sni(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -213,33 +225,6 @@ def _check_broker_name(path: str, name: str) -> Iterator[Problem]:
         parse_host(name.replace("{node_id}", str(MOST_NODE)))
     except ValueError as error:
         yield path, f"{quoted(name)}: {error}"
-
-
-def _check_transparent(path: str, cluster: Cluster) -> Iterator[Problem]:
-    if cluster.proxy_protocol:
-        message = "transparent mode takes the destination from the kernel: a PROXY header would describe another hop"
-        yield f"{path}.proxy_protocol", message
-
-
-def _check_fixed(path: str, cluster: Cluster) -> Iterator[Problem]:
-    if len(cluster.bootstrap) > 1:
-        yield f"{path}.bootstrap", "fixed mode has one target: write one address, or use another addresses.mode"
-
-
-MODES: dict[str, Callable[[str, Cluster], Iterator[Problem]]] = {
-    "port": _check_port_mode,
-    "sni": _check_sni,
-    "transparent": _check_transparent,
-    "fixed": _check_fixed,
-}
-
-
-def _check_unused(path: str, addresses: Addresses) -> Iterator[Problem]:
-    """Report settings that have no effect in the mode."""
-    unset = Addresses()
-    for name, modes in USED_BY.items():
-        if addresses.mode not in modes and getattr(addresses, name) != getattr(unset, name):
-            yield f"{path}.{name}", f"it has no effect in {addresses.mode} mode, only in {' and '.join(modes)} mode"
 
 
 def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None) -> Iterator[Problem]:
@@ -494,7 +479,9 @@ def check_ports(config: Config) -> Iterator[Problem]:
     for one, other in combinations(bindings, 2):
         both = one.ports & other.ports
         if both and _same_host(one.host, other.host):
-            yield other.path, f"port {min(both)} is {one.description}: change one of them{_remedy(one, other)}"
+            of_brokers = ".addresses." in one.path or ".addresses." in other.path
+            remedy = ", or set first_port or node_ids" if of_brokers else ""
+            yield other.path, f"port {min(both)} is {one.description}: change one of them{remedy}"
 
 
 def first_broker_port(cluster: Cluster) -> int:
@@ -543,11 +530,6 @@ def _brokers(path: str, cluster: Cluster, ports: dict[int, int]) -> Iterator[Bin
     )
     where = "node_ids" if cluster.addresses.node_ids else "first_port"
     yield Binding(f"{path}.addresses.{where}", address.host, frozenset(numbers), f"that of a broker of {path}{of}")
-
-
-def _remedy(*parts: Binding) -> str:
-    brokers = [part for part in parts if ".addresses." in part.path]
-    return ", or set first_port or node_ids" if brokers else ""
 
 
 def _address(text: str) -> Address | None:

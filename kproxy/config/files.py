@@ -7,6 +7,7 @@ import os
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,9 @@ def _check_users(path: str, file: str) -> Iterator[Problem]:
 
 
 def _check_tokens(path: str, tokens: Tokens) -> Iterator[Problem]:
-    if not _is_installed("joserfc"):
-        yield path, 'it needs a package that is missing: pip install "kproxy-kafka[identities]"'
-    elif tokens.keys_file is not None:
+    missing = list(_check_package(path, "joserfc", "identities"))
+    yield from missing
+    if not missing and tokens.keys_file is not None:
         yield from _check_file(f"{path}.keys_file", tokens.keys_file)
     if tokens.ca is not None:
         yield from _check_certificates(f"{path}.ca", tokens.ca)
@@ -188,20 +189,23 @@ def _check_login(path: str, login: Login) -> Iterator[Problem]:
         if PRINCIPAL not in secret:
             yield from _check_secret(f"{path}.{name}", secret)
     if login.token is not None:
-        if not _is_installed("urllib3"):
-            yield f"{path}.token", 'it needs a package that is missing: pip install "kproxy-kafka[identities]"'
+        yield from _check_package(f"{path}.token", "urllib3", "identities")
         if login.token.ca is not None:
             yield from _check_certificates(f"{path}.token.ca", login.token.ca)
     if login.vault is not None:
-        if not _is_installed("hvac"):
-            yield f"{path}.vault", 'it needs a package that is missing: pip install "kproxy-kafka[vault]"'
+        yield from _check_package(f"{path}.vault", "hvac", "vault")
         yield from _check_secret(f"{path}.vault.token", login.vault.token)
         if login.vault.ca is not None:
             yield from _check_certificates(f"{path}.vault.ca", login.vault.ca)
-    if login.mechanism == "AWS_MSK_IAM" and not _is_installed("aws_msk_iam_sasl_signer"):
-        yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[aws]"'
-    if login.mechanism == "GSSAPI" and not _is_installed("gssapi"):
-        yield f"{path}.mechanism", 'it needs a package that is missing: pip install "kproxy-kafka[gssapi]"'
+    if login.mechanism == "AWS_MSK_IAM":
+        yield from _check_package(f"{path}.mechanism", "aws_msk_iam_sasl_signer", "aws")
+    if login.mechanism == "GSSAPI":
+        yield from _check_package(f"{path}.mechanism", "gssapi", "gssapi")
+
+
+def _check_package(path: str, module: str, extra: str) -> Iterator[Problem]:
+    if not _is_installed(module):
+        yield path, f'it needs a package that is missing: pip install "kproxy-kafka[{extra}]"'
 
 
 def _check_secret(path: str, secret: str) -> Iterator[Problem]:
@@ -292,20 +296,13 @@ def check_filters(config: Config, warn: Warn | None = None) -> Iterator[Problem]
                 made.append(loaded)
                 yield from ((f"{path}.use", message) for message in loaded.problems_at_start(config.schemas.has_any))
                 yield from _check_options(f"{path}.with", getattr(loaded, "options", None), warn)
-                yield from ((f"{path}.use", message) for message in _problems_with_schemas(loaded, config.schemas))
+                topics, folders = config.schemas.topics, config.schemas.folders
+                if loaded.checks_schemas and (topics or folders):
+                    with suppress(UsageError):  # reported with its own place; no registry is asked
+                        schemas = SchemaSources(topics=topics, folders=folders).open()
+                        yield from ((f"{path}.use", message) for message in loaded.problems_with_schemas(schemas))
         if made:
             yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))
-
-
-def _problems_with_schemas(filter_: Any, sources: SchemaSources) -> Iterator[str]:
-    """Report what the schemas at hand forbid; no registry is asked."""
-    if not filter_.checks_schemas or not (sources.topics or sources.folders):
-        return
-    try:
-        schemas = SchemaSources(topics=sources.topics, folders=sources.folders).open()
-    except UsageError:  # reported with its own place
-        return
-    yield from filter_.problems_with_schemas(schemas)
 
 
 def _check_options(path: str, options: object, warn: Warn | None) -> Iterator[Problem]:

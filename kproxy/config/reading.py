@@ -9,7 +9,7 @@ import msgspec
 
 from kproxy.config.checks import Problem, check_ports, check_values
 from kproxy.config.files import check_files, check_filters
-from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
+from kproxy.config.structs import Addresses, Cluster, Config, FilterUse
 from kproxy.encryption.services.settings import KeySettings
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.options import OptionMistakes, Rotated, Warn
@@ -159,7 +159,12 @@ def _with_options(config: Config, options: Options) -> Config:
         changes["outlive"] = True
     if options.faults:
         changes["clusters"] = [_with_faults(cluster, options.faults) for cluster in config.clusters]
-    return msgspec.structs.replace(config, analysis=_with_analysis(config.analysis, options), **changes)
+    files = {"log": options.log, "capture": options.capture}
+    written: dict[str, Any] = {name: Rotated(path=path) for name, path in files.items() if path is not None}
+    analysis = msgspec.structs.replace(config.analysis, **written)
+    if not options.analysis:
+        analysis = msgspec.structs.replace(analysis, enabled=False)
+    return msgspec.structs.replace(config, analysis=analysis, **changes)
 
 
 def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
@@ -174,15 +179,6 @@ def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
     else:
         uses = [*cluster.filters, FilterUse(use=FAULTS, with_={FAULTS: added})]
     return msgspec.structs.replace(cluster, filters=uses)
-
-
-def _with_analysis(analysis: Analysis, options: Options) -> Analysis:
-    changes: dict[str, Any] = {} if options.analysis else {"enabled": False}
-    if options.log is not None:
-        changes["log"] = Rotated(path=options.log)
-    if options.capture is not None:
-        changes["capture"] = Rotated(path=options.capture)
-    return msgspec.structs.replace(analysis, **changes)
 
 
 def _problems(config: Config, filters: bool, warn: Warn | None) -> Iterator[Problem]:

@@ -141,7 +141,13 @@ async def _examine_after_login(broker: Broker, cluster: Cluster, patience: float
         return
     try:
         async with asyncio.timeout(patience * 2):
-            await _ask_logged_in(broker, cluster, patience, login)
+            asking = await _open(Upstream.of(cluster, patience), broker, cluster.broker_tls, patience)
+            try:
+                await log_in(asking.ask, login, broker.host, asyncio.to_thread, broker.versions)
+                broker.logged_in = True
+                await _ask_for_cluster(asking, broker)
+            finally:
+                asking.abort()
     except LoginRefused as error:
         broker.login_failure = Words(str(error), error.advice)
     except TimeoutError:
@@ -151,16 +157,6 @@ async def _examine_after_login(broker: Broker, cluster: Cluster, patience: float
     except (UpstreamError, NoTls, OSError, EOFError, DecodeError) as error:
         after = "after the login" if broker.logged_in else "during the login"
         broker.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")
-
-
-async def _ask_logged_in(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
-    asking = await _open(Upstream.of(cluster, patience), broker, cluster.broker_tls, patience)
-    try:
-        await log_in(asking.ask, login, broker.host, asyncio.to_thread, broker.versions)
-        broker.logged_in = True
-        await _ask_for_cluster(asking, broker)
-    finally:
-        asking.abort()
 
 
 async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> BrokerClient:

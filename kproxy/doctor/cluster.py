@@ -234,7 +234,10 @@ def _passwords(cluster: Cluster, broker: Broker) -> Finding:
     if clear and cluster.broker_tls is None:
         what = f"{' and '.join(clear)} without TLS towards the brokers: passwords cross the network in the clear"
         return problem(subject, what, SASL_PLAIN_ADVICE)
-    if clear and cluster.listener_tls is None and not _is_loopback(cluster.listen):
+    host = parse_address(cluster.listen, any_host=True).host
+    number = parse_ip(host)
+    is_loopback = host == "localhost" or (number is not None and number.is_loopback)
+    if clear and cluster.listener_tls is None and not is_loopback:
         what = f"{' and '.join(clear)} without TLS from clients: passwords cross the network in the clear"
         return warning(subject, what, "set listener_tls, or listen on localhost, as a sidecar does")
     return good(subject, f"clients log in ({', '.join(broker.mechanisms)})")
@@ -277,12 +280,6 @@ def _clock(cluster: Cluster, broker: Broker) -> Finding:
     return good(subject, "brokers and this machine agree")
 
 
-def _is_loopback(address: str) -> bool:
-    host = parse_address(address, any_host=True).host
-    number = parse_ip(host)
-    return host == "localhost" or (number is not None and number.is_loopback)
-
-
 def _duration(seconds: float) -> str:
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= size * NEARLY:
@@ -298,7 +295,7 @@ async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float)
     names = [host for host in hosts if parse_ip(host) is None]
     if not names:
         return
-    lost = await _unresolved(names, patience)
+    lost = await unresolved(names, patience)
     subject = f"{cluster.name}: names of brokers"
     if lost:
         are = "is" if len(lost) == 1 else "are"
@@ -340,7 +337,8 @@ def _certificate(cluster: Cluster, hosts: list[str]) -> Iterator[Finding]:
         yield good(subject, f"is for {listed(hosts)}")
 
 
-async def _unresolved(names: list[str], patience: float) -> list[str]:
+async def unresolved(names: list[str], patience: float) -> list[str]:
+    """Return the names that this machine's resolver does not know."""
     turns = asyncio.Semaphore(AT_A_TIME)
     # Own threads: a small machine's event loop has few, and lookups would spend their timeout waiting for one
     threads = ThreadPoolExecutor(AT_A_TIME, "lookup")

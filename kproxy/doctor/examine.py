@@ -5,7 +5,6 @@ The last ones connect through a running kproxy, as a client does, and then to th
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from kproxy.config.showing import redacted
 from kproxy.config.structs import Cluster, Config
 from kproxy.doctor.broker import certificate_names, is_for, is_same_certificate
-from kproxy.doctor.cluster import examine_cluster
+from kproxy.doctor.cluster import examine_cluster, unresolved
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
 from kproxy.doctor.keys import examine_keys
 from kproxy.doctor.machine import Running, examine_machine, examine_running, look_for
@@ -109,7 +108,7 @@ async def _follow(
     refused, other_names = [], []
     for node, name, port in brokers:
         where = name, port
-        if cluster.addresses.mode == "sni" and not await _resolves(name, patience):
+        if cluster.addresses.mode == "sni" and await unresolved([name], patience):
             where = listen  # cluster.py checks DNS; this checks whether the name in the handshake leads to the broker
         try:
             names = await _answers(cluster, *where, name, patience)
@@ -137,15 +136,6 @@ async def _follow(
         else f"all {len(brokers)} brokers answer at the addresses"
     )
     return good(subject, f"{who} that kproxy advertises")
-
-
-async def _resolves(name: str, patience: float) -> bool:
-    try:
-        async with asyncio.timeout(patience):
-            await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return True
 
 
 async def _ask_as(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 MOST_NAMED = 5  # of a list in one sentence
@@ -35,24 +36,10 @@ class Words(NamedTuple):
     advice: str
 
 
-def good(subject: str, what: str) -> Finding:
-    """Make a finding: all is well."""
-    return Finding(State.GOOD, subject, what)
-
-
-def note(subject: str, what: str, advice: str = "") -> Finding:
-    """Make a finding: it was not examined, or is for information only."""
-    return Finding(State.NOTE, subject, what, advice)
-
-
-def warning(subject: str, what: str, advice: str = "") -> Finding:
-    """Make a finding: it works, but may cause trouble."""
-    return Finding(State.WARNING, subject, what, advice)
-
-
-def problem(subject: str, what: str, advice: str = "") -> Finding:
-    """Make a finding: it does not work, or not as intended."""
-    return Finding(State.PROBLEM, subject, what, advice)
+good = partial(Finding, State.GOOD)
+note = partial(Finding, State.NOTE)
+warning = partial(Finding, State.WARNING)
+problem = partial(Finding, State.PROBLEM)
 
 
 def count(findings: Iterable[Finding], state: State) -> int:

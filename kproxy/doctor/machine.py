@@ -188,18 +188,13 @@ def look_for(address: str, patience: float) -> Running | None:
 
     If kproxy has just started, wait some seconds for the first counts of its analyzer.
     """
-    address = as_reached_here(address)
     until = time.monotonic() + FIRST_COUNTS_S
-    running = _read_admin_pages(address, patience)
-    while running is not None and _lacks_counts(running) and time.monotonic() < until:
+    while running := _read_admin_pages(as_reached_here(address), patience):
+        is_analyzed = running.config.get("analysis", {}).get("enabled", True)
+        if not is_analyzed or running.values.get("kproxy_analysis_up") or time.monotonic() >= until:
+            break
         time.sleep(PAUSE_S)
-        running = _read_admin_pages(address, patience)
     return running
-
-
-def _lacks_counts(running: Running) -> bool:
-    is_analyzed = running.config.get("analysis", {}).get("enabled", True)
-    return is_analyzed and not running.values.get("kproxy_analysis_up")
 
 
 def _read_admin_pages(address: str, patience: float) -> Running | None:
@@ -261,17 +256,13 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
     if running.clock_ahead_s is not None and abs(running.clock_ahead_s) > CLOCK_S:
         what = f"its clock is {abs(running.clock_ahead_s):,.0f} s {'ahead of' if running.clock_ahead_s > 0 else 'behind'} ours"
         yield problem(f"{subject}: clock", what, "let NTP (chrony, timesyncd) set both clocks")
-    yield _open_files(running)
-    yield from _examine_analyzer(running)
-
-
-def _open_files(running: Running) -> Finding:
-    """Check kproxy's own limit of open files, which can differ from that of this shell (systemd, Docker)."""
-    limit = running.values.get("kproxy_open_files_limit")
+    limit = running.values.get("kproxy_open_files_limit")  # which can differ from that of this shell (systemd, Docker)
     connections = running.config.get("limits", {}).get("connections")
     if limit is None or connections is None:
-        return note("open files", "a kproxy of this version does not tell its limit", "see /proc/PID/limits")
-    return examine_open_files(connections, limit)
+        yield note("open files", "a kproxy of this version does not tell its limit", "see /proc/PID/limits")
+    else:
+        yield examine_open_files(connections, limit)
+    yield from _examine_analyzer(running)
 
 
 def _examine_analyzer(running: Running) -> Iterator[Finding]:

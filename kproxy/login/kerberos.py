@@ -51,7 +51,12 @@ def converse(credentials: Credentials, host: str) -> Generator[bytes, bytes, Non
     try:
         context = _begin(gssapi, credentials, host)
         tickets = _TICKETS[_kept_for(credentials, host)]
-        token = _first_token(gssapi, context, credentials, host)
+        try:
+            token: bytes = context.step()
+        except gssapi.exceptions.GSSError as error:
+            service = printable(f"{credentials.service}/{host}", 200)
+            advice = "add the principal at the KDC, or give brokers the names that their tickets have (login.service)"
+            raise LoginRefused(f"no ticket for the broker, {service}: {reason_of(error)}", advice) from None
         while not context.complete:
             answer = yield token
             token = context.step(answer) or b""
@@ -93,23 +98,7 @@ def _begin(gssapi: Any, credentials: Credentials, host: str) -> Any:
         advice = "is the KDC of krb5.conf up, and the keytab of today (kinit -k -t)?"
         raise LoginRefused(f"no ticket for {who}: {reason}", advice) from None
     flag = gssapi.RequirementFlag
-    flags = [
-        flag.mutual_authentication,
-        flag.replay_detection,
-        flag.out_of_sequence_detection,
-        flag.integrity,
-    ]
+    flags = [flag.mutual_authentication, flag.replay_detection, flag.out_of_sequence_detection, flag.integrity]
     context = gssapi.SecurityContext(name=name, creds=own, mech=kerberos, usage="initiate", flags=flags)
     context.__DEFER_STEP_ERRORS__ = False
     return context
-
-
-def _first_token(gssapi: Any, context: Any, credentials: Credentials, host: str) -> bytes:
-    """Get a ticket for the broker. Raises LoginRefused."""
-    try:
-        token: bytes = context.step()
-    except gssapi.exceptions.GSSError as error:
-        service = printable(f"{credentials.service}/{host}", 200)
-        advice = "add the principal at the KDC, or give brokers the names that their tickets have (login.service)"
-        raise LoginRefused(f"no ticket for the broker, {service}: {reason_of(error)}", advice) from None
-    return token

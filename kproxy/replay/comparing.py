@@ -184,14 +184,16 @@ def is_hidden(message: str, one: Field, struct: Any, *, sensitive: bool) -> bool
 
 def _compare_structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place: Place) -> None:
     place = walk.identities.place(recorded, place)
-    if _was_not_ready(recorded, new):
-        walk.found.left_out[LeftOut.NOT_READY] += 1
-        return
     fields = recorded.fields
-    error = _own_error(recorded)
-    if error is not None and getattr(recorded, error.attribute) != getattr(new, error.attribute):
-        walk.found.left_out[LeftOut.FOLLOWS] += 1
-        fields = (error,)
+    error = next((recorded.by_attribute[one] for one in ERRORS if one in recorded.by_attribute), None)
+    if error is not None:
+        old_code, new_code = getattr(recorded, error.attribute), getattr(new, error.attribute)
+        if old_code in NOT_READY and new_code in OF_READY:
+            walk.found.left_out[LeftOut.NOT_READY] += 1
+            return
+        if old_code != new_code:
+            walk.found.left_out[LeftOut.FOLLOWS] += 1
+            fields = (error,)
     outside, walk.sensitive = walk.sensitive, walk.sensitive or _is_sensitive(recorded) or _is_sensitive(new)
     for one in fields:
         if walk.versions[0] not in one.versions or walk.versions[1] not in one.versions:
@@ -207,17 +209,6 @@ def _compare_structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str
 
 def _is_sensitive(struct: Any) -> bool:
     return "is_sensitive" in struct.by_attribute and bool(struct.is_sensitive)
-
-
-def _was_not_ready(recorded: Struct, new: Struct) -> bool:
-    error = _own_error(recorded)
-    if error is None:
-        return False
-    return getattr(recorded, error.attribute) in NOT_READY and getattr(new, error.attribute) in OF_READY
-
-
-def _own_error(struct: Struct) -> Field | None:
-    return next((struct.by_attribute[one] for one in ERRORS if one in struct.by_attribute), None)
 
 
 def _compare_nested(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:

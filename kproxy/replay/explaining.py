@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kproxy.protocol.error_codes import error_codes
+from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.replay.comparing import MISSING, NOT_READY, Difference
 
 BEFORE = (
@@ -153,15 +153,9 @@ def explain(api_name: str, difference: Difference) -> str | None:
     for rule in _RULES:
         if rule.fits(api_name, difference):
             return rule.why
-    return _of_errors(difference)
-
-
-def _of_errors(difference: Difference) -> str | None:
-    known = (
-        {one.name: one for one in error_codes().values()}.get(difference.new)
-        if re.search(_ERROR, difference.path)
-        else None
-    )
-    if known is None or known.code == 0:
+    if difference.new not in ErrorCode.__members__ or not re.search(_ERROR, difference.path):
+        return None
+    known = error_codes()[ErrorCode[difference.new]]
+    if known.code == 0:
         return None
     return f"{REFUSED_NOW if difference.recorded == 'NONE' else ANOTHER_REFUSAL}: {known.meaning.rstrip('.')}"

@@ -138,21 +138,14 @@ def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str |
         return str(error)
     if version == recorded.api_version:
         return None
-    if _of_new_transactions(recorded) and version < IMPLICIT_FROM[recorded.api_key]:
+    first = IMPLICIT_FROM.get(recorded.api_key)  # from here on clients send no AddPartitionsToTxn
+    if first is not None and version < first <= recorded.api_version and recorded.body().transactional_id:
         return (
             f"its transaction grows with each request (transactions of version 2, KIP-890), which version {version},"
             " the newest of the new broker, does not do"
         )
     plan.other_versions[recorded.api_name, recorded.api_version, version] += 1
     return None
-
-
-def _of_new_transactions(recorded: Recorded) -> bool:
-    """Return whether a request relies on transactions of version 2, in which clients send no AddPartitionsToTxn."""
-    first = IMPLICIT_FROM.get(recorded.api_key)
-    if first is None or recorded.api_version < first:
-        return False
-    return bool(recorded.body().transactional_id)
 
 
 def _note_needs(plan: Plan, recorded: Recorded, body: Any) -> None:
@@ -166,15 +159,11 @@ def _note_needs(plan: Plan, recorded: Recorded, body: Any) -> None:
             for partition in topic.partition_data:
                 _note_producers(needs, producers_of(partition.records or b""), body.transactional_id)
     elif recorded.api_key == ApiKey.INIT_PRODUCER_ID:
-        _note_assigned_producer(needs, recorded)
+        answer = recorded.answer()
+        if answer is not None and answer.producer_id >= 0 and answer.producer_id not in needs.producers:
+            needs.given.add(answer.producer_id)
     assert recorded.request.message is not None
     _note_topics(plan, recorded.request.message.name, body)
-
-
-def _note_assigned_producer(needs: Needs, recorded: Recorded) -> None:
-    answer = recorded.answer()
-    if answer is not None and answer.producer_id >= 0 and answer.producer_id not in needs.producers:
-        needs.given.add(answer.producer_id)
 
 
 def _note_producers(needs: Needs, producers: set[Producer], transactional_id: str | None) -> None:
@@ -226,9 +215,12 @@ def _reason_of_body(recorded: Recorded) -> str | None:
     if not recorded.readable:
         return f"it cannot be decoded: {request.error or 'the API is not known'}"
     try:
-        return REPLICA if _is_replica(recorded.body()) else None
+        body = recorded.body()
     except DecodeError as error:
         return f"it cannot be decoded: {error}"
+    # A follower names itself in its Fetch, ListOffsets or OffsetForLeaderEpoch
+    replica, state = getattr(body, "replica_id", -1), getattr(body, "replica_state", None)
+    return REPLICA if replica >= 0 or (state is not None and state.replica_id >= 0) else None
 
 
 def _is_declined(recorded: Recorded) -> bool:
@@ -240,13 +232,6 @@ def _is_declined(recorded: Recorded) -> bool:
 def is_internal(api_key: int, api_version: int) -> bool:
     """Return whether brokers and controllers send this to each other, and clients do not."""
     return api_key in BETWEEN_BROKERS or api_version >= OF_BROKERS_FROM.get(api_key, api_version + 1)
-
-
-def _is_replica(body: object) -> bool:
-    """Return whether a Fetch, ListOffsets or OffsetForLeaderEpoch comes from a follower, which names itself."""
-    replica = getattr(body, "replica_id", -1)
-    state = getattr(body, "replica_state", None)
-    return replica >= 0 or (state is not None and state.replica_id >= 0)
 
 
 @dataclass

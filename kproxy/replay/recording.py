@@ -147,7 +147,12 @@ class _Collector(Observer):
         self._learn(event)
         if not shown or event.request is None or event.api_key is None or event.api_version is None:
             return
-        self._hold(event)
+        self._held += sum(len(frame.data) for frame in (event.request, event.response) if frame is not None)
+        if self._held > self._most_held or len(self._recording.requests) >= MOST_REQUESTS:
+            raise UsageError(
+                f"the requests to replay and their answers are more than {render_size(self._most_held)}"
+                f" or {MOST_REQUESTS:,} requests: select some of them with --where"
+            )
         self._recording.requests.append(self._recorded(event))
 
     def _note_other(self, event: Event) -> None:
@@ -169,14 +174,6 @@ class _Collector(Observer):
         for number, one in enumerate(recording.requests, 1):
             one.number = number
         return recording
-
-    def _hold(self, exchange: Exchange) -> None:
-        self._held += sum(len(frame.data) for frame in (exchange.request, exchange.response) if frame is not None)
-        if self._held > self._most_held or len(self._recording.requests) >= MOST_REQUESTS:
-            raise UsageError(
-                f"the requests to replay and their answers are more than {render_size(self._most_held)}"
-                f" or {MOST_REQUESTS:,} requests: select some of them with --where"
-            )
 
     def _recorded(self, exchange: Exchange) -> Recorded:
         request, response = exchange.request, exchange.response
