@@ -35,7 +35,7 @@ from kproxy.errors import KproxyError
 from kproxy.protocol.records import Batch, Codec, Record
 from kproxy.protocol.records.compression import FASTEST_ZSTD, ZSTD_OF_NOISE
 from kproxy.protocol.records.editing import change_fields, change_records
-from kproxy.protocol.records.in_place import CallingEditor, HeaderEditor, RecordEditor, ValueEditor
+from kproxy.protocol.records.in_place import CallingEditor, FrameEdit, HeaderEditor, RecordEditor, ValueEditor
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 Policy = Literal["fail", "skip", "pass"]
@@ -155,9 +155,10 @@ class ValueReader:
             self._ciphers.clear()
             self._failed.clear()
 
-    def may_be_in(self, raw: bytes) -> bool:
-        """Return whether there may be encrypted values in these bytes: a marker, or the name of a topic as in an envelope."""
-        return MARKER in raw or any(name.encode() in raw for name in self._topics or ())
+    def may_be_in(self, batch: Batch) -> bool:
+        """Return whether there may be encrypted values in a plain batch: a marker, or the name of a topic as in an envelope."""
+        place = batch.position, batch.position + batch.size
+        return any(batch.data.find(one, *place) >= 0 for one in (MARKER, *map(str.encode, self._topics or ())))
 
     def header_editor(self) -> HeaderEditor:
         """Return what decrypts headers."""
@@ -363,6 +364,7 @@ def encrypt_batch(
     record_keys: SealKey | None = None,
     headers: Callable[[bytes], bool] | None = None,
     fields: EditFields | None = None,
+    into: FrameEdit | None = None,
 ) -> bytes | None:
     """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge, and what *fields* raises.
 
@@ -373,12 +375,13 @@ def encrypt_batch(
         record_keys: encrypts record keys; None: they stay plain.
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
         fields: encrypts the fields of a value, in place of values: returns the same object if there are none.
+        into: as that of change_fields.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. zstd looks for nothing else in encrypted bytes.
     """
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
-    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=ZSTD_OF_NOISE)
+    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=ZSTD_OF_NOISE, into=into)
     if fields is not None:
         return change(RecordEditor(fields))
     if packs:
@@ -397,6 +400,7 @@ def decrypt_batch(
     unreadable: Policy,
     report: Report,
     fields: EditFields | None = None,
+    into: FrameEdit | None = None,
 ) -> bytes | None:
     """Return a batch with its values and record keys decrypted; None if it cannot be read.
 
@@ -409,12 +413,13 @@ def decrypt_batch(
         plain, unreadable: what becomes of plain values that it does not accept, and of values that cannot be decrypted.
         report: called with each value that is skipped or passes for one of them.
         fields: decrypts the fields of a value that is plain by then; raises CannotDecrypt, KeyNotYet.
+        into: as that of change_fields.
 
     Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
     """
     reader.begin()
-    if fields is None and reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch.raw):
-        return batch.raw if batch.crc_valid else None
+    if fields is None and reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch):
+        return None if not batch.crc_valid else batch.raw if into is None else b""
     try:
         changed = change_fields(
             batch,
@@ -424,6 +429,7 @@ def decrypt_batch(
             reader.key_editor(),
             headers=reader.header_editor(),
             zstd_level=FASTEST_ZSTD,
+            into=into,
         )
         return _answered(changed, reader)
     except CannotDecrypt:

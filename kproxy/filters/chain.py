@@ -275,9 +275,19 @@ class Chain:
         topics = None
         if any(map(_chooses_topics, filters)) or len(frame) > LARGE:
             topics = topics_in(direction, request, frame)
-        if topics is not None and not any(_wants_any(one, direction, request, *topics) for one in filters):
-            return Send(frame)
-        return Passage(self, connection, direction, request, frame, filters, edits, is_quick=topics is not None).go()
+        if topics is not None:
+            if not any(_wants_any(one, direction, request, *topics) for one in filters):
+                return Send(frame)
+            if not topics[2]:
+                filters = self._without_tails(direction, request, filters)
+        return Passage(self, connection, direction, request, frame, filters, edits, has_records=topics is not None).go()
+
+    def _without_tails(
+        self, direction: Direction, request: RequestFacts, filters: tuple[Filter, ...]
+    ) -> tuple[Filter, ...]:
+        """Return the filters without those that take tails, as the frame has none."""
+        about = direction, request.api_key, request.api_version
+        return tuple(one for one in filters if one.wants(*about) is not Want.TAIL)
 
     def _wanting(
         self, connection: ConnectionFacts, direction: Direction, request: RequestFacts, frame: bytes

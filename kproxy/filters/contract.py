@@ -14,6 +14,7 @@ from kproxy.protocol import Direction as Direction  # noqa: PLC0414 - filters im
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
+    from kproxy.protocol.found import RecordsField
     from kproxy.protocol.records import Record
     from kproxy.schemas.store import Schemas
 
@@ -394,6 +395,7 @@ class Filter:
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
     # A request that it wants is kept for its response (RequestFacts.message), if a filter wants the response
     keeps_requests: bool = False
+    uses_requests: bool = True  # it does so if it wants both; False: it does without RequestFacts.message
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     @property
@@ -467,6 +469,20 @@ class Filter:
 
     def on_stop(self) -> None:
         """Release everything that is held: another chain is used from now on, or the worker ends."""
+
+    def on_records(
+        self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence["RecordsField"]
+    ) -> bytes | None:
+        """Return a Produce request or Fetch response with other records in it, or the same object if they stay.
+
+        None, the default: ``on_request`` or ``on_response`` is called with the message, which has to be decoded for that.
+
+        Args:
+            direction, request: of the frame; or the request of the response.
+            frame: complete, size field included, and well-formed.
+            fields: its records fields that are not empty, in order (see FrameEdit).
+        """
+        return None
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a request."""

@@ -63,8 +63,10 @@ from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batch, Codec, Record, read_batches
+from kproxy.protocol.found import RecordsField
+from kproxy.protocol.records import Batch, Batches, Codec, Record, read_batches
 from kproxy.protocol.records.editing import HEADER, TooLarge
+from kproxy.protocol.records.in_place import FrameEdit
 from kproxy.protocol.records.zstd_frames import most_content
 
 TYPE_CHECKING = False
@@ -376,7 +378,7 @@ class Job:
     """A partition of a Produce request whose records are encrypted."""
 
     topic: Any
-    partition: Any
+    partition: Any  # of the message; or its RecordsField
     name: str | None  # of its topic; None: not known
     rule: EncryptRule
     key: WritingKey | None = None
@@ -434,6 +436,7 @@ class Encrypt(Filter):
     name = "encrypt"
     requests = (ApiKey.PRODUCE, ApiKey.SHARE_FETCH)
     responses = answers = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
+    uses_requests = False
     names_topics = True
     encrypts_records = True
     required = True
@@ -562,6 +565,42 @@ class Encrypt(Filter):
             self._fields[topic] = RecordFields(self._schemas, topic, rule.fields, rule.other_values == "pass")
         return self._fields[topic]
 
+    def on_records(
+        self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence[RecordsField]
+    ) -> bytes | None:
+        """Encrypt or decrypt what takes no time, where nothing is refused or withheld."""
+        edit = FrameEdit(frame)
+        named = [(field, field.topic or self.topic_names.get(field.topic_id or "")) for field in fields]
+        if direction == Direction.REQUEST:
+            jobs = [job for field, name in named for job in self._job(None, field, name)]
+            is_done = self._edit_requests(jobs, edit)
+        else:
+            is_done = all(name is not None for _, name in named) and self._edit_responses(named, edit)
+        return edit.finish() if is_done else None
+
+    def _edit_requests(self, jobs: list[Job], edit: FrameEdit) -> bool:
+        if jobs:
+            self._note_outage()
+        if not self._have_keys(jobs) or _take_long(jobs):
+            return False
+        for job in jobs:
+            _encrypt(job, edit)
+        return not any(job.refused for job in jobs)
+
+    def _edit_responses(self, named: list[tuple[RecordsField, str | None]], edit: FrameEdit) -> bool:
+        rules = [(field, name or "", self._rule_of(name or "")) for field, name in named]
+        readings = [Reading(self, name, field, rule) for field, name, rule in rules if rule is not None]
+        if readings:
+            self._note_outage()
+        try:
+            if _take_long(readings) or not all(reading.edit(edit) for reading in readings):
+                return False
+        except KeyNotYet:
+            return False
+        for reading in readings:
+            reading.note(reading.partition.partition)
+        return True
+
     # Produce
 
     def on_request(self, request: Request) -> Verdict | Any:
@@ -641,11 +680,13 @@ class Encrypt(Filter):
     def _jobs(self, message: Any) -> Iterator[Job]:
         for topic in message.topic_data:
             name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-            rule = self.options.rules[0] if name is None else self._rule_of(name)
-            if rule is None or (rule.writes == "plain" and name is not None):
-                continue
-            fields = None if name is None else self.fields_of(name, rule)
-            yield from (Job(topic, one, name, rule, fields=fields) for one in topic.partition_data if one.records)
+            yield from (job for one in topic.partition_data if one.records for job in self._job(topic, one, name))
+
+    def _job(self, topic: Any, partition: Any, name: str | None) -> Iterator[Job]:
+        """Yield the job that a partition with records is, if there is anything to do."""
+        rule = self.options.rules[0] if name is None else self._rule_of(name)
+        if rule is not None and (rule.writes != "plain" or name is None):
+            yield Job(topic, partition, name, rule, fields=None if name is None else self.fields_of(name, rule))
 
     def _have_keys(self, jobs: list[Job]) -> bool:
         """Find the data keys of partitions; return False while the key service is asked for some. All are asked for at once."""
@@ -815,7 +856,9 @@ class Reading:
             self._reports += reports
         return self._made[number]
 
-    def _decrypted(self, batch: Batch, reports: list[tuple[CannotDecrypt, str]]) -> bytes | Withheld:
+    def _decrypted(
+        self, batch: Batch, reports: list[tuple[CannotDecrypt, str]], into: FrameEdit | None = None
+    ) -> bytes | Withheld:
         def report(error: CannotDecrypt, policy: Policy) -> None:
             reports.append((error, "skipped" if policy == "skip" else "passed"))
 
@@ -823,7 +866,7 @@ class Reading:
         self.waits_for_schema = False
         fields = None if self.fields is None else self.fields.decrypting(self._reader, self._wait_for_schema)
         try:
-            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report, fields)
+            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report, fields, into)
         except TooLarge:
             return Withheld(TOO_LARGE)
         except CannotDecrypt as error:
@@ -834,6 +877,26 @@ class Reading:
     def _wait_for_schema(self) -> None:
         self.waits_for_schema = True
 
+    def edit(self, edit: FrameEdit) -> bool:
+        """Decrypt its records where they lie; return whether that can be done, and nothing is withheld. Raises KeyNotYet."""
+        batches = _batches(self.partition)
+        if not batches:
+            return False
+        edit.begin(self.partition)
+        for batch in batches:
+            plain = self._decrypted(batch, self._reports, edit)
+            if isinstance(plain, Withheld):
+                return False
+            if plain:
+                edit.put(batch, plain)
+        edit.end(batches[-1].position + batches[-1].size)  # what follows the last complete batch is left out
+        return True
+
+    def note(self, partition: int) -> None:
+        """Log and count what could not be decrypted."""
+        for error, event in self._reports:
+            self._filter.note_value(error, event, self._topic, partition)
+
     def withhold(self, error: CannotDecrypt) -> Changed:
         """Return what its client gets in place of its records."""
         self._reports = [(error, "failed")]
@@ -842,8 +905,7 @@ class Reading:
     def give(self, response: Response, changed: Changed) -> bool:
         """Put the records into the response; return whether it differs now. Log and count what could not be decrypted."""
         self._filter.note_missing(response, self.missing)
-        for error, event in self._reports:
-            self._filter.note_value(error, event, self._topic, self.partition.partition_index)
+        self.note(self.partition.partition_index)
         return give(response, self.partition, changed)
 
 
@@ -854,13 +916,23 @@ def _take_long(parts: Sequence[Job | Reading]) -> bool:
     """
     if any(part.fields or part.rule.compress for part in parts):
         return True
-    if sum(len(part.partition.records) for part in parts) > AT_ONCE:
+    if sum(_size(part.partition) for part in parts) > AT_ONCE:
         return True
-    batches = [batch for part in parts for batch in read_batches(part.partition.records)]
+    batches = [batch for part in parts for batch in _batches(part.partition)]
     # A client may have written a count below 0
     if sum(max(batch.count or 1, 1) for batch in batches) > RECORDS_AT_ONCE:
         return True
     return sum(map(_most_plain, batches)) > AT_ONCE
+
+
+def _size(partition: Any) -> int:
+    return partition.size if isinstance(partition, RecordsField) else len(partition.records)
+
+
+def _batches(partition: Any) -> Batches:
+    if isinstance(partition, RecordsField):
+        return read_batches(partition.message, start=partition.start, end=partition.start + partition.size)
+    return read_batches(partition.records)
 
 
 def _most_plain(batch: Batch) -> int:
@@ -896,11 +968,13 @@ def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
     return lambda name: rule.names_header(name.decode("utf-8", "surrogateescape"))
 
 
-def _encrypt(job: Job) -> None:
-    """Encrypt the records of a partition. Raises NotYet while a registry is asked for a schema."""
+def _encrypt(job: Job, edit: FrameEdit | None = None) -> None:
+    """Encrypt the records of a partition; with *edit*, of its RecordsField. Raises NotYet while a registry is asked."""
     if job.key is None or job.refused is not None:
         return
-    batches = read_batches(job.partition.records)
+    batches = _batches(job.partition)
+    if edit is not None:
+        edit.begin(job.partition)
     encrypted = []
     job.passed.clear()
     for batch in batches:
@@ -908,7 +982,7 @@ def _encrypt(job: Job) -> None:
             job.refused = ErrorCode.INVALID_RECORD, "clients write no control records"
             return
         try:
-            made = _encrypted(batch, job, job.key)
+            made = _encrypted(batch, job, job.key, edit)
         except TooLarge:
             job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
             return
@@ -917,14 +991,19 @@ def _encrypt(job: Job) -> None:
             return
         if made is None:
             break
+        if made and edit is not None:
+            edit.put(batch, made)
         encrypted.append(made)
     if batches.tail is not None or len(encrypted) < len(batches):
         job.refused = ErrorCode.CORRUPT_MESSAGE, f"the records {UNREADABLE}"
         return
-    job.records = b"".join(encrypted)
+    if edit is None:
+        job.records = b"".join(encrypted)
+    else:
+        edit.end(batches[-1].position + batches[-1].size)
 
 
-def _encrypted(batch: Batch, job: Job, key: WritingKey) -> bytes | None:
+def _encrypted(batch: Batch, job: Job, key: WritingKey, into: FrameEdit | None) -> bytes | None:
     """Return a batch with all encrypted that its rule names; None if it cannot be read."""
     return encrypt_batch(
         batch,
@@ -933,4 +1012,5 @@ def _encrypted(batch: Batch, job: Job, key: WritingKey) -> bytes | None:
         record_keys=job.record_keys,
         headers=_named_headers(job.rule),
         fields=None if job.fields is None else job.fields.encrypting(key, job.passed.append),
+        into=into,
     )

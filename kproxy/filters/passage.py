@@ -43,7 +43,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.protocol.found import named_topics
+from kproxy.protocol.found import named_topics, records_fields
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
@@ -132,16 +132,17 @@ class Passage:
         filters: Iterable[Filter],
         edits: list[str] | None = None,
         *,
-        is_quick: bool = False,
+        has_records: bool = False,
     ) -> None:
-        """*is_quick*: the frame consists of records for the most part, which are not decoded."""
+        """*has_records*: the frame is well-formed, and consists of records for the most part, which are not decoded."""
         self._chain = chain
         self._connection = connection
         self._direction = direction
         self._request = request
         self._frame = frame
         self._filters = tuple(filters)
-        self._large = LARGE_COPY if is_quick else LARGE
+        self._has_records = has_records
+        self._large = LARGE_COPY if has_records else LARGE
         self._filters_left = iter(self._filters)
         self._edits: list[str] = [] if edits is None else edits
         self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
@@ -162,6 +163,8 @@ class Passage:
             return Send(self._frame)
         for filter_ in self._filters_left:
             try:
+                if self._is_edited_by(filter_):
+                    continue
                 verdict = self._call(filter_)
                 if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
                     return self._go_later(filter_, verdict)
@@ -268,6 +271,23 @@ class Passage:
         finally:
             self._chain.note_time(filter_, began)
 
+    def _is_edited_by(self, filter_: Filter) -> bool:
+        """Have a filter edit the records where they lie; return whether it did. Raises DecodeError, Unusable."""
+        if not self._has_records or self._unused is not None or type(filter_).on_records is Filter.on_records:
+            return False
+        began = self._chain.clock()
+        if not self._body_start:
+            self._read_header()
+        request, message = self._request, self._message()
+        fields = records_fields(message.programs(request.api_version)[0], self._frame, self._body_start)
+        frame = filter_.on_records(self._direction, request.copy(), self._frame, fields)
+        self._chain.note_time(filter_, began, frame is not None)
+        if frame is None:
+            return False
+        self._check_size(len(frame) - SIZE_FIELD)
+        self._replace(filter_, frame, None)
+        return True
+
     def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
         """Apply a verdict and return the outcome; None: the next filter follows. Raises Unusable, EncodeError."""
         match verdict:
@@ -287,7 +307,7 @@ class Passage:
                 return verdict
         raise Unusable(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
 
-    def _replace(self, filter_: Filter, frame: bytes, message: MessageStruct) -> None:
+    def _replace(self, filter_: Filter, frame: bytes, message: MessageStruct | None) -> None:
         if frame != self._frame:
             self._note_edit(filter_, f"{self._direction} changed")
         self._frame, self._unused = frame, message
@@ -358,7 +378,8 @@ class Passage:
         """Return whether some filter wants this request and the responses of its API."""
         request = self._request
         answered = self._chain.filters_for(Direction.RESPONSE, request.api_key, request.api_version)
-        return any(filter_ in answered or filter_.keeps_requests for filter_ in self._filters) and bool(answered)
+        used = [filter_ for filter_ in answered if filter_.uses_requests]
+        return any(filter_ in used or filter_.keeps_requests for filter_ in self._filters) and bool(answered)
 
     def _message(self) -> Message:
         message_of = request_message if self._direction == Direction.REQUEST else response_message

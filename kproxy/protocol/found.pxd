@@ -44,7 +44,11 @@ cdef class RecordsField:
     cdef readonly object topic  # type: str | None  # None: the message names none before it
     cdef readonly object topic_id  # type: str | None  # as Kafka writes it; None for none or zero
     cdef readonly int32_t partition
-    cdef readonly bytes data
+    cdef readonly bytes message  # that it is in
+    cdef readonly Py_ssize_t start  # of its data in *message*
+    cdef readonly Py_ssize_t size  # bytes of its data
+    cdef Py_ssize_t size_at  # where *message* has its size
+    cdef bint is_compact  # its size is a varint, one too large
 
 
 cdef int read_tag(Struct *s, Cursor *c, Op **op, Cursor *value) noexcept nogil

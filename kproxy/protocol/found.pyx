@@ -16,7 +16,7 @@ add a role: Role in program.pxd, _ROLES in program.pyx, ``take`` here. Memory is
 MOST_PARTITIONS; topic ids take no more than their body.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
@@ -265,7 +265,12 @@ cdef struct Place:  # where a walk over records fields is
 
 
 cdef class RecordsField:
-    """A records field that is not empty."""
+    """A records field that is not empty, in the message that it was found in."""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, copied."""
+        return self.message[self.start:self.start + self.size]
 
 
 def records_fields(Program program not None, bytes data not None, Py_ssize_t start=0, Py_ssize_t trailing=0) -> list[RecordsField]:
@@ -277,14 +282,15 @@ def records_fields(Program program not None, bytes data not None, Py_ssize_t sta
     memset(&place, 0, sizeof(Place))
     begin(&c, base, slice_size(data, start, trailing))
     if program.root.roles & ROLE_RECORDS:
-        find_records(program.root, &c, &place, fields)
+        find_records(program.root, &c, &place, data, fields)
     return fields
 
 
-cdef int find_records(Struct *s, Cursor *c, Place *place, list fields) except? -1:
+cdef int find_records(Struct *s, Cursor *c, Place *place, bytes data, list fields) except? -1:
     """Add the records fields of a struct; return -1 without an exception at malformed or missing bytes."""
     cdef int i
     cdef int32_t count, size, index
+    cdef const unsigned char *before
     cdef Op *op
     for i in range(s.count):
         op = &s.ops[i]
@@ -295,19 +301,20 @@ cdef int find_records(Struct *s, Cursor *c, Place *place, list fields) except? -
             place.depth += 1
             for index in range(count):
                 place.indexes[place.depth - 1] = index
-                if find_records(op.struct, c, place, fields) < 0:
+                if find_records(op.struct, c, place, data, fields) < 0:
                     return -1
             place.depth -= 1
         elif op.is_array or op.role not in (ROLE_RECORDS, ROLE_TOPIC_NAME, ROLE_TOPIC_ID, ROLE_PARTITION):
             if walk_value(op, c, True, NULL) < 0:
                 return -1
         elif op.role == ROLE_RECORDS or op.role == ROLE_TOPIC_NAME:
+            before = c.at
             if read_size(op, c, &size) < 0:
                 return -1
             if op.role == ROLE_TOPIC_NAME:
                 place.name, place.name_size = c.at if size >= 0 else NULL, size
             elif size > 0:
-                fields.append(records_field(op, c.at, size, place))
+                fields.append(records_field(op, data, before, c.at, size, place))
             c.at += max(size, 0)
         else:
             if need(c, op.width) < 0:
@@ -382,7 +389,10 @@ cdef int find_topics(Struct *s, Cursor *c, set names, set ids, Py_ssize_t *in_re
     return 0
 
 
-cdef RecordsField records_field(Op *op, const unsigned char *at, int32_t size, Place *place):
+cdef RecordsField records_field(
+    Op *op, bytes data, const unsigned char *size_at, const unsigned char *at, int32_t size, Place *place,
+):
+    cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(data)
     cdef RecordsField field = RecordsField.__new__(RecordsField)
     cdef int i
     cdef str path = ""
@@ -392,5 +402,7 @@ cdef RecordsField records_field(Op *op, const unsigned char *at, int32_t size, P
     field.topic = None if place.name == NULL else text_of(place.name, place.name_size)
     field.topic_id = None if place.topic_id == NULL else uuid_text(place.topic_id)
     field.partition = place.partition
-    field.data = PyBytes_FromStringAndSize(<const char *>at, size)
+    field.message = data
+    field.start, field.size, field.size_at = at - base, size, size_at - base
+    field.is_compact = op.compact
     return field

@@ -17,7 +17,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.encrypt import Encrypt
 from kproxy.filters.loading import load_filter, misplaced
-from kproxy.protocol import message
+from kproxy.filters.passage import Passage
+from kproxy.protocol import message, read_request_header
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
@@ -102,7 +103,7 @@ def errors_in(outcome: Outcome) -> dict[str, tuple[int, str | None]]:
     }
 
 
-def test_the_broker_gets_encrypted_values_and_consumers_get_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_broker_gets_writtenvalues_and_consumers_get_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     written = bench.written()
     assert b"canary" not in written
@@ -116,7 +117,53 @@ def test_the_broker_gets_encrypted_values_and_consumers_get_plain_ones(monkeypat
     assert bench.counted() == {}
 
 
-def test_headers_are_encrypted_where_a_rule_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_flexible", [False, True])
+def test_all_bytes_around_the_records_stay_as_they_came(monkeypatch: pytest.MonkeyPatch, is_flexible: bool) -> None:
+    bench = Bench(monkeypatch)
+    bench.written()  # the data key is known from now on
+    monkeypatch.setattr(Passage, "_decoded", None)  # whatever decodes a frame fails
+    large = stored([b"v" * 16_000])  # its size takes two bytes, and three when it is encrypted
+    plain = [[stored(VALUES) + stored(VALUES, codec=Codec.ZSTD), large], [b"", stored(VALUES)], [large]]
+    names = ["orders", "orders", "other"]
+    unknown = b"\1\x63\3abc"  # a tagged field that no version has
+
+    def framed(frame: bytes) -> bytes:
+        return (len(frame) + 1).to_bytes(4, "big") + frame[4:-1] + unknown if is_flexible else frame
+
+    def request(fields: list[list[bytes]]) -> bytes:
+        topics = []
+        for name, records in zip(names, fields, strict=True):
+            data = [part("ProduceRequest", "PartitionProduceData", index=3, records=one) for one in records]
+            topics.append(part("ProduceRequest", "TopicProduceData", name=name, partition_data=data))
+        value = make("ProduceRequest", acks=-1, transactional_id="t" * 9, topic_data=topics)
+        return framed(request_frame("ProduceRequest", 9 if is_flexible else 8, value))
+
+    def response(fields: list[list[bytes]]) -> bytes:
+        version, topics = 12 if is_flexible else 11, []
+        for name, records in zip(names, fields, strict=True):
+            given = [part("FetchResponse", "PartitionData", high_watermark=9, records=one) for one in records]
+            topics.append(part("FetchResponse", "FetchableTopicResponse", topic=name, partitions=given))
+        body = message("FetchResponse").encode(version, make("FetchResponse", throttle_time_ms=5, responses=topics))
+        return framed(response_frame(1, version, body))
+
+    sent = settled(bench.chain.on_request(bench.at, request(plain)))
+    assert isinstance(sent, Send)
+    header = read_request_header(sent.frame, 4).size
+    start, size = 4 + header, len(sent.frame) - len(unknown) if is_flexible else len(sent.frame)
+    body = sent.frame[start:size] + (b"\0" if is_flexible else b"")
+    answer: Any = message("ProduceRequest").decode(9 if is_flexible else 8, body)
+    written = [[one.records for one in topic.partition_data] for topic in answer.topic_data]
+    assert written[0] != plain[0]
+    assert written[1][1] != plain[1][1]
+    assert written[2] == plain[2]
+    assert sent.frame == request(written)
+    cut = [[one + large[:900] if one and at < 2 else one for one in fields] for at, fields in enumerate(written)]
+    given = settled(bench.chain.on_response(bench.at, RequestFacts(1, 12 if is_flexible else 11, 7), response(cut)))
+    assert isinstance(given, Send)
+    assert given.frame == response(plain)
+
+
+def test_headers_are_writtenwhere_a_rule_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, rules=[{**RULES[0], "headers": ["card-*"], "plain": "fail"}])
     headers = [("card-number", b"a canary"), ("trace", b"00-1"), ("card-holder", None)]
     outcome = bench.produce("orders", records=write_batches([RecordBatch([Record(value=b"v", headers=headers)])]))

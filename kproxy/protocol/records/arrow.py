@@ -91,7 +91,7 @@ def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Proble
         else:
             break
         position = end
-    tail = tail_of(data, position)
+    tail = tail_of(data, position, len(data))
     if tail is not None and tail.kind == "error":
         yield Problem(tail.position, "error", tail.reason)
 

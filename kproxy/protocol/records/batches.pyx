@@ -218,14 +218,20 @@ cpdef int sequence_after(int base_sequence, int delta):
     return <int32_t>(<uint32_t>base_sequence + <uint32_t>delta)
 
 
-def next_batch(bytes data not None, Py_ssize_t position, list out not None: list[Batch], Py_ssize_t most) -> int:
-    """Append at most *most* batches from *position* on to *out*; return the position of the first incomplete one."""
+def next_batch(
+    bytes data not None, Py_ssize_t position, list out not None: list[Batch], Py_ssize_t most, Py_ssize_t end=-1,
+) -> int:
+    """Append at most *most* batches from *position* on to *out*; return the position of the first incomplete one.
+
+    *end*: where the field ends; -1: with *data*.
+    """
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t size
     cdef int magic = 0
     cdef Batch batch
-    if not 0 <= position <= end:
+    if end < 0:
+        end = PyBytes_GET_SIZE(data)
+    if not 0 <= position <= end <= PyBytes_GET_SIZE(data):
         raise IndexError(f"position {position} is not within {end} bytes")
     while most > 0:
         size = whole_batch(base + position, end - position, &magic)

@@ -17,7 +17,7 @@ from kproxy.errors import EncodeError, Malformed
 from kproxy.protocol.records.batches import Batch, OpenBatch
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
-from kproxy.protocol.records.in_place import Editor, HeaderEditor, replace_fields
+from kproxy.protocol.records.in_place import Editor, FrameEdit, HeaderEditor, replace_fields
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
 from kproxy.protocol.records.reading import open_batches, read_batches
@@ -243,28 +243,35 @@ def change_fields(
     *,
     headers: HeaderEditor | None = None,
     zstd_level: int = 3,
+    into: FrameEdit | None = None,
 ) -> bytes | None:
     """Return a batch of any magic after its values, keys and headers were edited; its own bytes if none was changed.
 
-    None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
+    None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. With *into*, b"" if it was written
+    there, or stays. Raises TooLarge.
     """
     if not batch.crc_valid:
         return None
     if batch.magic < 2:
         return change_records(batch, lambda record: _edit(record, values, keys), limits)
     if batch.attributes & CONTROL:
-        return batch.raw
+        return _same(batch, into)
     opened = batch.open(limits)
     if opened.skipped is not None:
         raise TooLarge(opened.skipped)
+    is_plain = batch.codec == Codec.NONE
     try:
-        changed = replace_fields(opened, values, keys, headers, with_header=batch.codec == Codec.NONE)
+        changed = replace_fields(opened, values, keys, headers, with_header=is_plain, into=into if is_plain else None)
     except Malformed:
         return None
-    if changed is None or batch.codec == Codec.NONE:
-        return changed or batch.raw
+    if changed is None or is_plain:
+        return _same(batch, into) if changed is None else changed
     header = batch.data[batch.position : batch.position + HEADER.size]
     return with_header_of(header, compress(Codec(batch.codec), changed, zstd_level=zstd_level))
+
+
+def _same(batch: Batch, into: FrameEdit | None) -> bytes:
+    return batch.raw if into is None else b""
 
 
 def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:

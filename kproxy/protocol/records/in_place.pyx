@@ -11,13 +11,14 @@ from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_CLEAR, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
-from kproxy.protocol.records.batches cimport OpenBatch
+from kproxy.protocol.found cimport RecordsField
+from kproxy.protocol.records.batches cimport Batch, OpenBatch
 from kproxy.protocol.records.shape cimport (
     BATCH_HEADER, HeaderShape, LOG_OVERHEAD, next_record, read_header, read_varint, read_varlong, RecordShape, Walker,
 )  # fmt: skip
@@ -34,6 +35,7 @@ cdef enum:
     CRC_AT = 17
     COVERED_AT = 21  # by the CRC, to the end
     LONGEST_FIELD = 0x7FFFFFFF
+    FRAME_SIZE = 4  # bytes of a frame's size
     TURN = 65_536  # bytes of records that are edited until other threads have their turn
     LONGEST_VALUE = 512  # bytes of a header's value that is searched for; longer values are ignored
 
@@ -252,17 +254,20 @@ cdef class HeaderEditor:
         return is_changed
 
 
-cdef struct Edits:
+cdef struct Output:
     PyObject *made  # the bytes object that is written; there is no other reference to it
     uint8_t *out
     size_t size  # bytes that were written
     size_t capacity
-    size_t begin  # bytes in front of the records: the header of their batch, if it is written, too
-    size_t expected  # bytes that the records will take: growing step by step, they would be copied once more
+    size_t expected  # bytes that it will take: growing step by step, they would be copied once more
+
+
+cdef struct Edits:
+    Output *to
     Buffer key  # the changed key of the current record
     Buffer value
     Buffer headers  # all of them, and their count
-    const uint8_t *copied  # end of the bytes that are in *out*
+    const uint8_t *copied  # end of the bytes that are in *to*
     const uint8_t *record  # beginning of the current record: its size
     const uint8_t *body  # behind the size: the record's attributes
     const uint8_t *kept_until  # beginning of the first replaced field
@@ -270,105 +275,248 @@ cdef struct Edits:
     const uint8_t *kept_rest  # end of the bytes behind it that are kept: of the record, or of its value if headers are replaced
 
 
+cdef class FrameEdit:
+    """A frame that gets other batches; all else stays as it came, and is copied once.
+
+    Call ``begin`` with each records field, in the order of the frame, ``put`` with each of its batches, ``end``, and then
+    ``finish``. After an exception, or where a batch cannot be changed, it is of no further use.
+    """
+
+    cdef bytes frame
+    cdef Output output
+    cdef Py_ssize_t copied  # bytes of the frame that are in the output, or left out
+    cdef RecordsField field
+    cdef size_t size_at  # of the size of the field in the output
+    cdef bint has_size  # it is in the output already
+    cdef bint is_changed
+
+    def __init__(self, bytes frame not None):
+        self.frame = frame
+        self.output.expected = PyBytes_GET_SIZE(frame) + PyBytes_GET_SIZE(frame) // 4
+
+    def __dealloc__(self):
+        Py_XDECREF(self.output.made)
+
+    def begin(self, RecordsField field not None) -> None:
+        """Begin a records field of the frame, which is behind the one before."""
+        if field.message is not self.frame or field.size_at < self.copied:
+            raise ValueError("this is no field of the frame, or one behind which another was edited")
+        self.field = field
+        self.has_size = False
+
+    cdef int copy(self, Py_ssize_t until) except -1:
+        """Copy the frame up to there. The size of a field gets as many bytes as it had."""
+        cdef Py_ssize_t size = until - self.copied
+        if until < self.copied:
+            raise ValueError("a frame is edited from its beginning to its end")
+        make_room(&self.output, size)
+        if self.field is not None and not self.has_size:
+            self.has_size = True
+            self.size_at = self.output.size + (self.field.size_at - self.copied)
+        write(&self.output, <const uint8_t *>PyBytes_AS_STRING(self.frame) + self.copied, size)
+        self.copied = until
+        return 0
+
+    def put(self, Batch batch not None, bytes by not None) -> None:
+        """Put these bytes in place of a batch of the field."""
+        self.copy(batch.position)
+        make_room(&self.output, PyBytes_GET_SIZE(by))
+        write(&self.output, <const uint8_t *>PyBytes_AS_STRING(by), PyBytes_GET_SIZE(by))
+        self.copied += batch.size
+        self.is_changed = True
+
+    def end(self, Py_ssize_t until) -> None:
+        """End the field; of its bytes, those from *until* on are left out."""
+        cdef Py_ssize_t end = self.field.start + self.field.size
+        if until < end:
+            self.copy(until)
+            self.copied = end
+            self.is_changed = True
+        elif self.has_size:
+            self.copy(end)
+        if self.has_size:
+            self.write_field_size()
+        self.field = None
+
+    cdef int write_field_size(self) except -1:
+        """Write the size of the field, which may take another number of bytes now."""
+        cdef size_t width = self.field.start - self.field.size_at
+        cdef size_t at = self.size_at + width
+        cdef size_t size = self.output.size - at
+        cdef size_t needed = 4
+        cdef uint32_t number
+        cdef uint8_t *out
+        if size >= LONGEST_FIELD:
+            raise Malformed("a records field would be larger than 2 GiB")
+        if self.field.is_compact:
+            needed = uvarint_size(size + 1)
+        if needed > width:
+            make_room(&self.output, needed - width)
+        out = self.output.out + self.size_at
+        if needed != width:
+            memmove(out + needed, out + width, size)
+            self.output.size += needed - width
+        if not self.field.is_compact:
+            number = size
+            number = be32(<const uint8_t *>&number)
+            memcpy(out, &number, sizeof(number))
+            return 0
+        size += 1
+        while size > 0x7F:
+            out[0] = <uint8_t>(size | 0x80)
+            out += 1
+            size >>= 7
+        out[0] = <uint8_t>size
+        return 0
+
+    def finish(self) -> bytes:
+        """Return the frame; the same object if nothing changed."""
+        cdef uint32_t size
+        if not self.is_changed:
+            return self.frame
+        self.copy(PyBytes_GET_SIZE(self.frame))
+        if self.output.size != self.output.capacity:
+            resize(&self.output, self.output.size)
+        size = self.output.size - FRAME_SIZE
+        size = be32(<const uint8_t *>&size)
+        memcpy(self.output.out, &size, sizeof(size))
+        made = <bytes><object>self.output.made
+        Py_CLEAR(self.output.made)
+        return made
+
+
 def replace_fields(
     OpenBatch opened not None, Editor values: Editor | None, Editor keys=None, HeaderEditor headers=None, *,
-    bint with_header=False,
+    bint with_header=False, FrameEdit into=None,
 ) -> bytes | None:
     """Return the decompressed records of a batch of magic 2 after editing them; None if nothing changed.
 
     All other bytes of a record stay the same: deltas, attributes, and varints longer than necessary. Null keys and values are not
     edited. Raises Malformed if the records cannot be read to their end.
 
-    *with_header*: return the batch, with a new size and CRC; it must not be compressed.
+    *with_header*: return the batch, with a new size and CRC; it must not be compressed. *into*: write it there, and return b"".
     """
+    cdef Output output
     cdef Edits edits
     cdef Walker w = opened.walker
     cdef const uint8_t *end = w.c.limit
-    cdef int64_t count = w.left
-    cdef int status
-    memset(&edits, 0, sizeof(Edits))
-    edits.copied = w.c.at
-    edits.begin = edits.size = BATCH_HEADER if with_header else 0
-    edits.expected = (end - w.c.at) + (end - w.c.at) // 4
+    cdef Py_ssize_t copied = 0
+    cdef size_t size = 0
+    cdef bint has_size = False
+    cdef size_t header_at
+    cdef size_t begin
     if opened.batch.magic != 2:
         raise Malformed("only records of magic 2 are edited in place", position=opened.batch.position)
-    if opened.error is not None or opened.skipped is not None or (count == 0 and w.c.at != end):
+    if opened.error is not None or opened.skipped is not None or (w.left == 0 and w.c.at != end):
         reason = opened.error or opened.skipped or "bytes in a batch of no records"
         raise Malformed(reason, position=opened.batch.position)
+    memset(&edits, 0, sizeof(Edits))
+    memset(&output, 0, sizeof(Output))
+    edits.copied = w.c.at
+    edits.to = &output
+    output.expected = (end - w.c.at) + (end - w.c.at) // 4
+    if into is not None:
+        edits.to = &into.output
+        copied, size, has_size = into.copied, into.output.size, into.has_size
+        into.copy(opened.batch.position + BATCH_HEADER)
+        begin = into.output.size
+        header_at = begin - BATCH_HEADER
+    else:
+        header_at = 0
+        begin = output.size = BATCH_HEADER if with_header else 0
     try:
-        if (values is not None and values.calls_python) or (keys is not None and keys.calls_python) or headers is not None:
-            status = 1
-            while status > 0:  # taking the lock of the interpreter for each record costs more than many a change
-                status = edit_records(&edits, &w, values, keys, headers, w.c.at + TURN)
-                with nogil:
-                    pass  # other threads have their turn
-        else:
-            with nogil:
-                status = edit_records(&edits, &w, values, keys, headers, NULL)
-        if status < 0:
-            raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
-        if edits.size == edits.begin:
+        edit_all(opened, &edits, &w, values, keys, headers)
+        if edits.to.size == begin:
             return None
-        make_room(&edits, end - edits.copied)
-        write(&edits, edits.copied, end - edits.copied)
-        if edits.size != edits.capacity:
-            resize(&edits, edits.size)
+        make_room(edits.to, end - edits.copied)
+        write(edits.to, edits.copied, end - edits.copied)
+        if into is not None:
+            into.copied = opened.batch.position + opened.batch.size
+            into.is_changed = True
+        elif output.size != output.capacity:
+            resize(&output, output.size)
         if with_header:
-            write_header(&edits, opened.batch.at)
-        return <bytes><object>edits.made
+            write_header(edits.to, header_at, opened.batch.at)
+        return b"" if into is not None else <bytes><object>output.made
+    except Exception:
+        if into is not None:  # the batch may be put there otherwise
+            into.copied, into.output.size, into.has_size = copied, size, has_size
+        raise
     finally:
-        Py_XDECREF(edits.made)
+        Py_XDECREF(output.made)
         free(edits.key.data)
         free(edits.value.data)
         free(edits.headers.data)
 
 
-cdef int resize(Edits *edits, size_t capacity) except -1:
-    if edits.made == NULL:
-        made = PyBytes_FromStringAndSize(NULL, capacity)
-        Py_INCREF(made)
-        edits.made = <PyObject *>made
+cdef int edit_all(
+    OpenBatch opened, Edits *edits, Walker *w, Editor values, Editor keys, HeaderEditor headers,
+) except -1:
+    """Edit all records. Raises Malformed."""
+    cdef int64_t count = w.left
+    cdef int status = 1
+    if (values is not None and values.calls_python) or (keys is not None and keys.calls_python) or headers is not None:
+        while status > 0:  # taking the lock of the interpreter for each record costs more than many a change
+            status = edit_records(edits, w, values, keys, headers, w.c.at + TURN)
+            with nogil:
+                pass  # other threads have their turn
     else:
-        _PyBytes_Resize(&edits.made, capacity)
-    edits.out = <uint8_t *>PyBytes_AS_STRING(<object>edits.made)
-    edits.capacity = capacity
+        with nogil:
+            status = edit_records(edits, w, values, keys, headers, NULL)
+    if status < 0:
+        raise Malformed(opened.fault(w, count - w.left - 1), position=opened.batch.position)
     return 0
 
 
-cdef inline int make_room(Edits *edits, size_t more) except -1 nogil:
+cdef int resize(Output *to, size_t capacity) except -1:
+    if to.made == NULL:
+        made = PyBytes_FromStringAndSize(NULL, capacity)
+        Py_INCREF(made)
+        to.made = <PyObject *>made
+    else:
+        to.capacity = 0  # if it fails, nothing is left
+        _PyBytes_Resize(&to.made, capacity)
+    to.out = <uint8_t *>PyBytes_AS_STRING(<object>to.made)
+    to.capacity = capacity
+    return 0
+
+
+cdef inline int make_room(Output *to, size_t more) except -1 nogil:
     """Make room for *more* bytes, which ``write`` does not look for."""
-    if edits.size + more <= edits.capacity:
+    if to.size + more <= to.capacity:
         return 0
     with gil:
-        return resize(edits, edits.size + more + (edits.capacity or edits.expected))
+        return resize(to, to.size + more + (to.capacity or to.expected))
 
 
-cdef inline void write(Edits *edits, const uint8_t *data, size_t size) noexcept nogil:
-    memcpy(edits.out + edits.size, data, size)
-    edits.size += size
+cdef inline void write(Output *to, const uint8_t *data, size_t size) noexcept nogil:
+    memcpy(to.out + to.size, data, size)
+    to.size += size
 
 
-cdef inline void write_size(Edits *edits, size_t size) noexcept nogil:
+cdef inline void write_size(Output *to, size_t size) noexcept nogil:
     """Write a size of at most LONGEST_FIELD as a zigzag varint."""
     size <<= 1
     while size > 0x7F:
-        edits.out[edits.size] = <uint8_t>(size | 0x80)
-        edits.size += 1
+        to.out[to.size] = <uint8_t>(size | 0x80)
+        to.size += 1
         size >>= 7
-    edits.out[edits.size] = <uint8_t>size
-    edits.size += 1
+    to.out[to.size] = <uint8_t>size
+    to.size += 1
 
 
-cdef int write_header(Edits *edits, const uint8_t *header) except -1:
-    """Write the batch's header with the size and the CRC of what is behind it."""
+cdef int write_header(Output *to, size_t at, const uint8_t *header) except -1:
+    """Write the batch's header there, with the size and the CRC of all that is behind it."""
     cdef uint32_t number
-    memcpy(edits.out, header, BATCH_HEADER)
-    number = edits.size - LOG_OVERHEAD
+    cdef uint8_t *out = to.out + at
+    cdef size_t size = to.size - at
+    memcpy(out, header, BATCH_HEADER)
+    number = size - LOG_OVERHEAD
     number = be32(<const uint8_t *>&number)
-    memcpy(edits.out + SIZE_AT, &number, sizeof(number))
-    number = crc32c(PyMemoryView_FromMemory(<char *>edits.out + COVERED_AT, edits.size - COVERED_AT, PyBUF_READ))
+    memcpy(out + SIZE_AT, &number, sizeof(number))
+    number = crc32c(PyMemoryView_FromMemory(<char *>out + COVERED_AT, size - COVERED_AT, PyBUF_READ))
     number = be32(<const uint8_t *>&number)
-    memcpy(edits.out + CRC_AT, &number, sizeof(number))
+    memcpy(out + CRC_AT, &number, sizeof(number))
     return 0
 
 
@@ -442,7 +590,7 @@ cdef bint put_record(
     ``edits.value``. -1: the value stays.
     """
     cdef size_t size
-    cdef size_t before = edits.size
+    cdef size_t before = edits.to.size
     find_kept(edits, shape, has_key, value_size >= 0, has_headers)
     size = (edits.kept_until - edits.body) + (edits.kept_rest - edits.rest)
     if has_key:
@@ -454,33 +602,36 @@ cdef bint put_record(
     if size > LONGEST_FIELD:  # then neither of the two is too large, either
         with gil:
             raise Malformed("a record would be larger than 2 GiB")
-    make_room(edits, (edits.record - edits.copied) + varint_size(size) + size)
-    write(edits, edits.copied, edits.record - edits.copied)
-    write_size(edits, size)
-    write(edits, edits.body, edits.kept_until - edits.body)
+    make_room(edits.to, (edits.record - edits.copied) + varint_size(size) + size)
+    write(edits.to, edits.copied, edits.record - edits.copied)
+    write_size(edits.to, size)
+    write(edits.to, edits.body, edits.kept_until - edits.body)
     if has_key:
-        write_size(edits, edits.key.size)
-        write(edits, edits.key.data, edits.key.size)
+        write_size(edits.to, edits.key.size)
+        write(edits.to, edits.key.data, edits.key.size)
     if value_size >= 0:
-        write_size(edits, value_size)
+        write_size(edits.to, value_size)
         if values is None:
-            write(edits, edits.value.data, value_size)
-        elif values.write_value(shape, edits.out + edits.size):
-            edits.size += value_size
+            write(edits.to, edits.value.data, value_size)
+        elif values.write_value(shape, edits.to.out + edits.to.size):
+            edits.to.size += value_size
         else:
-            edits.size = before
+            edits.to.size = before
             return False
-    write(edits, edits.rest, edits.kept_rest - edits.rest)
+    write(edits.to, edits.rest, edits.kept_rest - edits.rest)
     if has_headers:
-        write(edits, edits.headers.data, edits.headers.size)
+        write(edits.to, edits.headers.data, edits.headers.size)
     edits.copied = shape.end
     return True
 
 
 cdef inline size_t varint_size(size_t value) noexcept nogil:
     """Return how many bytes a positive number takes as a zigzag varint."""
+    return uvarint_size(value << 1)
+
+
+cdef inline size_t uvarint_size(size_t value) noexcept nogil:
     cdef size_t size = 1
-    value <<= 1
     while value > 0x7F:
         value >>= 7
         size += 1

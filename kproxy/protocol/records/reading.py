@@ -48,21 +48,27 @@ class Batches(list[Batch]):
         return self.tail.reason if self.tail is not None and self.tail.kind == "error" else None
 
 
-def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS) -> Batches:
+def read_batches(
+    data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS, start: int = 0, end: int | None = None
+) -> Batches:
     """Return the batch headers of a records field, of any magic, without decompression.
 
     With *unaligned* (FetchSnapshot) the field may begin inside a batch, and the first complete one is searched for.
+    *start*, *end*: where the field is in *data*; places are those in *data*.
     """
     found_batches: list[Batch] = []
-    start = first_batch_at(data) if unaligned else 0
-    end = next_batch(data, start, found_batches, limits.batches)
+    limit = len(data) if end is None else end
+    start = first_batch_at(data) if unaligned else start
+    reached = next_batch(data, start, found_batches, limits.batches, limit)
     batches = Batches(found_batches)
-    if end == len(data) and not start:
+    batches.skipped_start = start if unaligned else 0
+    if reached == limit:
         return batches
-    batches.skipped_start = start
-    batches.tail = tail_of(data, end)
+    batches.tail = tail_of(data, reached, limit)
     if batches.tail is not None and len(batches) >= limits.batches:
-        batches.tail = Tail("error", end, len(data) - end, f"more than {limits.batches:,} batches (at byte {end})")
+        batches.tail = Tail(
+            "error", reached, limit - reached, f"more than {limits.batches:,} batches (at byte {reached})"
+        )
     return batches
 
 
@@ -91,10 +97,10 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
     return count
 
 
-def tail_of(data: bytes, position: int) -> Tail | None:
-    """Describe the bytes at *position*, where no complete batch begins; None at the field's end."""
-    rest = data[position : position + MAGIC_AT + 1]
-    left = len(data) - position
+def tail_of(data: bytes, position: int, end: int) -> Tail | None:
+    """Describe the bytes from *position* to *end*, where no complete batch begins; None if there are none."""
+    rest = data[position : min(position + MAGIC_AT + 1, end)]
+    left = end - position
     if left == 0:
         return None
     kind, reason = _what_is_left(rest, left)

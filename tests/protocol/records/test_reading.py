@@ -56,7 +56,7 @@ def test_filler_behind_down_converted_batches_is_known() -> None:
 def test_a_field_that_ends_with_a_batch_has_no_tail() -> None:
     data = batch(record(b"k", b"v"), 1)
     assert read_batches(data).tail is None
-    assert tail_of(data, len(data)) is None
+    assert tail_of(data, len(data), len(data)) is None
 
 
 def test_there_is_a_limit_to_batches() -> None:
