@@ -138,6 +138,7 @@ Seams
     chain = Chain(filters, wait=asyncio.wait_for)   filters in order; requests meet them first to last, responses last to first
     chain.wanted(direction, api_key, api_version) -> Want.PASS | HOLD | HEAD | TAIL | REFUSE
     chain.table(direction)                       -> {(api_key, api_version): Want} of all that the facts know
+    chain.wanted_unkept(api_key, api_version)    -> Want of a response to whose request on_request gave no RequestFacts
     chain.unknown(direction, api_key)            -> Want of other versions and other keys
     chain.looks_at_topics(direction, api_key, api_version) -> whether wanted_of may say another Want
     chain.wanted_of(direction, api_key, api_version, beginning) -> PASS | TAIL | HOLD, by the topic in the first bytes of a frame

@@ -172,6 +172,21 @@ class Chain:
             return Want.REFUSE
         return _strongest(filter_.wants(direction, api_key, api_version) for filter_ in self.filters)
 
+    def wanted_unkept(self, api_key: int, api_version: int) -> Want:
+        """Return what to do with a response to whose request ``on_request`` gave no RequestFacts."""
+        if not is_known(api_key, api_version):
+            return self.unknown(Direction.RESPONSE, api_key)
+        filters = [one for one in self.filters if api_key not in one.responses_to_kept]
+        return _strongest(one.wants(Direction.RESPONSE, api_key, api_version) for one in filters)
+
+    def awaits(self, request: RequestFacts) -> bool:
+        """Return whether the response to a request is held, if any may be: a filter wants it, whatever its request was."""
+        about = Direction.RESPONSE, request.api_key, request.api_version
+        filters = self.filters_for(*about)
+        if not any(request.api_key in one.responses_to_kept for one in filters):
+            return True
+        return any(one.wants(*about) is Want.HOLD and _wants_kept(one, request) for one in filters)
+
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """Return what to do with frames of an API, or at a version, that is not in the facts."""
         if self.narrows and api_key == ApiKey.API_VERSIONS and direction == Direction.RESPONSE:
@@ -536,6 +551,8 @@ def wanting(
         frame: complete, size field included.
         on_fault: called with what a filter raises; that filter gets the frame.
     """
+    if direction == Direction.RESPONSE:
+        filters = tuple(one for one in filters if _wants_kept(one, request))
     if not any(_chooses_frames(filter_) for filter_ in filters):
         return filters
     if direction == Direction.REQUEST:
@@ -552,6 +569,10 @@ def wanting(
             on_fault(filter_, error)
         wanted.append(filter_)
     return tuple(wanted)
+
+
+def _wants_kept(filter_: Filter, request: RequestFacts) -> bool:
+    return request.api_key not in filter_.responses_to_kept or filter_.name in request.kept
 
 
 def _chooses_topics(filter_: Filter) -> bool:

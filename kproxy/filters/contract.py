@@ -396,6 +396,8 @@ class Filter:
     # A request that it wants is kept for its response (RequestFacts.message), if a filter wants the response
     keeps_requests: bool = False
     uses_requests: bool = True  # it does so if it wants both; False: it does without RequestFacts.message
+    # API keys of the responses that it wants only where it has put something into RequestFacts.kept; others are not held for it
+    responses_to_kept: Collection[int] = ()
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     @property

@@ -36,7 +36,6 @@ from kproxy.encryption.services.contract import (
 )
 from kproxy.errors import UsageError
 from kproxy.filters.contract import (
-    ConnectionFacts,
     Direction,
     Filter,
     Forward,
@@ -436,6 +435,7 @@ class Encrypt(Filter):
     name = "encrypt"
     requests = (ApiKey.PRODUCE, ApiKey.SHARE_FETCH)
     responses = answers = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
+    responses_to_kept = (ApiKey.PRODUCE,)  # those to which refused partitions are added
     uses_requests = False
     names_topics = True
     encrypts_records = True
@@ -535,11 +535,6 @@ class Encrypt(Filter):
         if kept[place] is self._keys:  # nothing follows: kproxy ends, or goes on with what was there before
             kept[place] = self._before
         self._keys.close()
-
-    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Return whether it is a request, a response with records, or one to which refused partitions are added."""
-        is_produce = request.api_key == ApiKey.PRODUCE
-        return direction == Direction.REQUEST or not is_produce or self.name in request.kept
 
     def wants_topic(self, topic: str) -> bool:
         """Return whether a rule names the topic."""

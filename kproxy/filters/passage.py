@@ -370,6 +370,8 @@ class Passage:
         if self._direction == Direction.RESPONSE:
             return Send(self._frame)
         request = self._request
+        if not self._chain.awaits(request):
+            return Send(self._frame)
         if self._unread is None and self._is_paired():
             request.message = self._unused or self._read()
         return Send(self._frame, request)

@@ -16,13 +16,10 @@ from msgspec import Meta
 
 from kproxy.errors import KproxyError, Malformed, UsageError
 from kproxy.filters.contract import (
-    ConnectionFacts,
-    Direction,
     Filter,
     Forward,
     Replace,
     Request,
-    RequestFacts,
     Response,
     Verdict,
 )
@@ -163,6 +160,7 @@ class Validate(Filter):
     requests: Collection[int] = (ApiKey.PRODUCE,)
     responses: Collection[int] = (ApiKey.PRODUCE,)
     answers: Collection[int] = (ApiKey.PRODUCE,)
+    responses_to_kept = (ApiKey.PRODUCE,)  # those to which refused partitions are added
     names_topics = True
     reads_values = True
     required = True
@@ -190,10 +188,6 @@ class Validate(Filter):
         """Yield that it needs schemas, if there are none."""
         if not has_schemas:
             yield "validate needs schemas: name a registry, a folder or topics under schemas in the configuration"
-
-    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Return whether it is a request, or a response to which refused partitions are added."""
-        return direction == Direction.REQUEST or request.api_key == ApiKey.METADATA or self.name in request.kept
 
     def on_request(self, request: Request) -> Verdict | Any:
         """Look at the records of the topics that have rules, and ask about their dead-letter topics."""

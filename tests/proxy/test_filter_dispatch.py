@@ -82,6 +82,27 @@ async def test_forward_and_replace_of_requests(later: int) -> None:
     assert made.counters.total_of(Total.HELD_FRAMES) == 30
 
 
+async def test_a_response_is_held_for_a_filter_that_wants_those_to_what_it_kept() -> None:
+    def keep(asked: Any) -> Any:
+        if asked.message.group_id == "kept":
+            asked.kept["says"] = True
+        return Forward()
+
+    seen: list[Any] = []
+    filter_ = Says(keep, lambda answer: seen.append(answer.request.correlation_id) or Forward(), 0)
+    filter_.name, filter_.responses_to_kept = "says", (12,)
+    judge = Judge(Chain([filter_], wait=asyncio.wait_for))
+    made = Bench(judge, judge.chain)
+    sent = b"".join(beat(n, "kept" if n % 3 == 0 else "g") for n in range(30))
+    await made.send(made.client, sent)
+    assert await made.receive(made.broker, len(sent)) == sent
+    answers = b"".join(response(n, ANSWER) for n in range(30))
+    await made.send(made.broker, answers)
+    assert await made.receive(made.client, len(answers)) == answers
+    assert seen == [*range(0, 30, 3)]
+    assert made.counters.total_of(Total.HELD_FRAMES) == 40
+
+
 @LATER
 async def test_replies_come_in_the_order_of_requests(later: int) -> None:
     def refuse(asked: Any) -> Any:

@@ -116,6 +116,9 @@ class Wanting:
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         return Want.HOLD if api_key == self._api_key and self._direction in (direction, None) else Want.PASS
 
+    def wanted_unkept(self, api_key: int, api_version: int) -> Want:
+        return self.wanted(Direction.RESPONSE, api_key, api_version)
+
     def unknown(self, direction: Direction, api_key: int) -> Want:
         return Want.PASS
 

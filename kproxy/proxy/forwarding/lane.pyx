@@ -1286,7 +1286,7 @@ cdef class ResponseLane(Lane):
         """Hold a response, cut it through or refuse it, as the plan says."""
         cdef LinkBase link = self.link
         cdef int api_key = self.current.api_key
-        cdef int want = row.want_response
+        cdef int want = row.want_unkept if self.current.held == NULL else row.want_response
         self.count_response(now)
         self.timed_key = api_key
         link.tap.begin_response(self.tap, link.plan, row, self.current.opening, at, self.left, now)

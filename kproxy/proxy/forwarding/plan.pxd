@@ -15,6 +15,7 @@ cdef struct Row:  # an API at a version
     bint known  # to the facts
     uint8_t want_request  # a kproxy.filters.contract.Want
     uint8_t want_response
+    uint8_t want_unkept  # the same of a response to whose request the chain gave no RequestFacts
     bint header_tags  # whether the response's header has tags
     bint tapped  # the tap gets its frames
     bint topics_decide_request  # whether a request that filters want held is cut through if it has no topic of theirs

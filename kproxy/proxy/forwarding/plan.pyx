@@ -39,6 +39,9 @@ class Wanting(Protocol):
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Return what the filters want of frames of an API at a version."""
 
+    def wanted_unkept(self, api_key: int, api_version: int) -> Want:
+        """Return what the filters want of a response to whose request they gave no RequestFacts."""
+
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """Return what the filters want of frames of an API that kproxy does not know."""
 
@@ -97,6 +100,7 @@ cdef class Plan:
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
+                row.want_unkept = chain.wanted_unkept(key, version)
                 row.topics_decide_request = row.want_request == HOLD and chain.looks_at_topics(Direction.REQUEST, key, version)
                 row.topics_decide_response = row.want_response == HOLD and chain.looks_at_topics(Direction.RESPONSE, key, version)
                 if (key, version) in responses_with_addresses():
@@ -105,7 +109,7 @@ cdef class Plan:
                 self._fill_produce(version)
         if chain is not None:
             self.above[key].want_request = chain.unknown(Direction.REQUEST, key)
-            self.above[key].want_response = chain.unknown(Direction.RESPONSE, key)
+            self.above[key].want_response = self.above[key].want_unkept = chain.unknown(Direction.RESPONSE, key)
 
     cdef Program _program(self, str name, int version):
         program = message(name).programs(version)[0]
