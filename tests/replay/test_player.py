@@ -34,8 +34,8 @@ def test_the_recorded_answers_are_the_same(number: int) -> None:
 
 def test_a_broker_that_never_answers_a_request() -> None:
     recording = recorded(1)
-    _, result = replayed(recording, RecordedBroker(recording, silent_at=ApiKey.JOIN_GROUP), Options(timeout=2.0))
-    assert ("JoinGroup", "no answer within 2 s") in result.troubles
+    _, result = replayed(recording, RecordedBroker(recording, silent_at=ApiKey.JOIN_GROUP), Options(timeout=1.0))
+    assert ("JoinGroup", "no answer within 1 s") in result.troubles
 
 
 def test_a_cluster_that_goes_away_is_not_waited_for_request_by_request() -> None:
@@ -49,7 +49,7 @@ def test_a_cluster_that_goes_away_is_not_waited_for_request_by_request() -> None
 def test_an_answer_that_is_no_answer() -> None:
     recording = recorded(1)
     _, result = replayed(
-        recording, RecordedBroker(recording, change={ApiKey.FETCH: lambda answer: answer[:5]}), Options(timeout=5.0)
+        recording, RecordedBroker(recording, change={ApiKey.FETCH: lambda answer: answer[:5]}), Options(timeout=1.0)
     )
     assert any(why.startswith("an answer that cannot be decoded") for _, why in result.troubles)
 

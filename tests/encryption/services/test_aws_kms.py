@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,19 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/none")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    import boto3  # noqa: PLC0415
+
+    return boto3.session.Session()
+
+
+@pytest.fixture
+def one_session(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of boto3's sessions reads AWS's description of KMS again, which takes longer than a test."""
+    monkeypatch.setattr("boto3.session.Session", lambda: session)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +63,7 @@ class TestAwsKms(KeyServiceContract):
     key_name, other_key_name = "orders", "bills"
 
 
+@pytest.mark.usefixtures("one_session")
 class TestFaultsOfAwsKms(HttpFaults):
     def service_at(self, url: str) -> KeyService:
         return AwsKms(AwsKmsOptions(region=REGION, url=url, timeout=0.3))
@@ -98,6 +113,7 @@ def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         made.new_data_key("orders")
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize(
     ("code", "message", "expected"),
     [

@@ -345,6 +345,7 @@ def scraped(proxy: Proxy, folder: Path, require: Require, *options: str) -> Iter
                 process.terminate()
 
 
+@pytest.mark.slow
 def test_prometheus_scrapes_it(proxy: Proxy, tmp_path: Path, require: Require) -> None:
     """A real Prometheus: a thousand series of names, hostile ones among them, come back as they were."""
     hostile = ['"', "\\", "\n", "\u202e", "{}", "# HELP x", "\U0001f9ea"]
