@@ -162,10 +162,7 @@ def test_every_promise_and_attack_that_a_test_names_is_in_the_list() -> None:
     assert {number for name in names for number in re.findall(r"attack_(\d+)_", name)} <= attacks
 
 
-DOCSTRINGS = {
-    read: {"kproxy": library},
-    protocol: {"message": protocol.message},
-}
+DOCSTRINGS = {read: {"kproxy": library}, protocol: {"message": protocol.message}}
 
 
 @pytest.mark.parametrize("shown", DOCSTRINGS, ids=lambda shown: shown.__name__)
@@ -186,10 +183,7 @@ IN_TEXT = re.findall(
     r"`((?:PYTHONPATH=\. )?kproxy(?:-spark)? [^`]+|python -m [^`]+|tcpdump [^`]+|kubectl [^`]+)`", DOCUMENTS
 )
 PLACEHOLDER = re.compile(r"\b(COMMAND|NAME|TOPIC|FILE|SOURCE|DIR)\b")
-INSTALLS = {
-    ". .venv/bin/activate",
-    "pip install -e '.[demo,report,sql]'",
-}  # test_the_readme_to_the_letter
+INSTALLS = {". .venv/bin/activate", "pip install -e '.[demo,report,sql]'"}  # test_the_readme_to_the_letter
 SPARK = {
     "kproxy-spark ingest -o tables 'captures/*.pcap*'",
     "kproxy-spark report --only rebalances --only map tables",

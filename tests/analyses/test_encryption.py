@@ -173,11 +173,7 @@ def test_a_value_with_an_encrypted_field_counts_as_encrypted(tmp_path: Path) -> 
         row["key_version"]: (row["part"], row["produced"], row["is_late"], row["damaged"])
         for row in tables.answer(tmp_path, "encryption")
     }
-    assert found == {
-        1: ("value", 5, False, 0),
-        2: ("value", 1, False, 0),
-        None: ("value", 3, True, 1),
-    }
+    assert found == {1: ("value", 5, False, 0), 2: ("value", 1, False, 0), None: ("value", 3, True, 1)}
 
 
 def test_with_keys_it_says_what_opens(tmp_path: Path) -> None:

@@ -290,10 +290,7 @@ def test_a_users_finding_has_a_frame_as_well(tmp_path: Path) -> None:
     assert list(found[0]) == [
         "client_id", "client_address", "software", "made", "first_at", "last_at", "connection_id", "exchange",
     ]  # fmt: skip
-    assert [(row["made"], row["first_at"], row["exchange"]) for row in found] == [
-        (3, moment(10), 3),
-        (2, moment(0), 1),
-    ]
+    assert [(row["made"], row["first_at"], row["exchange"]) for row in found] == [(3, moment(10), 3), (2, moment(0), 1)]
 
 
 @pytest.mark.parametrize(

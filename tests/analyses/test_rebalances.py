@@ -194,11 +194,7 @@ def test_the_map_has_workers_and_what_their_connectors_move() -> None:
         assert found[worker, "join", None]["groups"] == [GROUP]
     written = found["connector-producer-file-source-0", "produce", TOPIC]
     read = found["connector-consumer-file-sink-0", "fetch", TOPIC]
-    assert (written["records"], read["records"], read["groups"]) == (
-        LINES,
-        LINES,
-        ["connect-file-sink"],
-    )
+    assert (written["records"], read["records"], read["groups"]) == (LINES, LINES, ["connect-file-sink"])
     kept = {row["topic"] for row in rows("map") if (row["client_id"] or "").startswith("connect-cluster-worker-1-")}
     assert kept - {None} == {"connect-config", "connect-offset", "connect-status"}
 

@@ -139,13 +139,7 @@ def main() -> None:
         feed = connect(str(Path(folder) / FEED), dict, lambda: 0)
         feed.start_source(Source(1, "worker 0"))
         try:
-            run(
-                page,
-                feed,
-                given.exchanges,
-                to_topics(given.topics) if given.topics else exchanges(),
-                given.short,
-            )
+            run(page, feed, given.exchanges, to_topics(given.topics) if given.topics else exchanges(), given.short)
             if given.ask:
                 ask(page)
         finally:

@@ -14,6 +14,7 @@ from tests.bench.traffic import FIRST_AT, SHAPES, Connection, conversations, fil
 from tests.conftest import Require
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tshark_reads_every_frame_of_it(tmp_path: Path, shape: str, require: Require) -> None:
     require("tshark", shutil.which("tshark"), "tshark is not installed")

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP, UDP, fragment
-from scapy.layers.inet6 import (
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
-)
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.packet import Packet, Raw

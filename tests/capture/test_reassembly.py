@@ -50,11 +50,7 @@ def test_in_order_the_streams_are_what_was_sent() -> None:
     assert streams(ORDERED) == [tuple(CONVERSATION.sent)]  # the sequence numbers wrap on the way
     first, last = ORDERED[0], ORDERED[-1]
     assert isinstance(first, Opened) and isinstance(last, Closed)
-    assert (first.flow.client, first.flow.server, first.flow.client_known) == (
-        "10.0.0.5:51234",
-        "10.0.0.9:9092",
-        True,
-    )
+    assert (first.flow.client, first.flow.server, first.flow.client_known) == ("10.0.0.5:51234", "10.0.0.9:9092", True)
     assert last.reason is CloseReason.FINISHED
     assert first.flow.half(0).from_start and first.flow.half(1).from_start
     assert [item.direction for item in ORDERED if isinstance(item, Ended)] == [0, 1]
@@ -244,10 +240,7 @@ def test_reused_ports_are_another_connection() -> None:
     first, second = conversation(">one <eins"), Conversation(isn=[77_777, 88_888]).handshake().send(0, b"two")
     items = reassemble(first.packets + second.packets)
     assert streams(items) == [(b"one", b"eins"), (b"two", b"")]
-    assert [item.reason for item in items if isinstance(item, Closed)] == [
-        CloseReason.REUSED,
-        CloseReason.CAPTURE_END,
-    ]
+    assert [item.reason for item in items if isinstance(item, Closed)] == [CloseReason.REUSED, CloseReason.CAPTURE_END]
     finished = conversation(">one").finish()
     assert streams(reassemble(finished.packets + second.packets)) == [(b"one", b""), (b"two", b"")]
 

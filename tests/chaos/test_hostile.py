@@ -16,16 +16,7 @@ import pytest
 
 from kproxy.proxy.supervisor.child import Activity
 from tests.chaos.conftest import FIXED, Record, Scripted, Start
-from tests.support.frames import (
-    array,
-    batch,
-    heartbeat,
-    heartbeat_answer,
-    message,
-    record,
-    request,
-    string,
-)
+from tests.support.frames import array, batch, heartbeat, heartbeat_answer, message, record, request, string
 from tests.support.kafka.processes import eventually, resident_size
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.peers import Peer, answer, answering, client

@@ -13,15 +13,7 @@ from struct import pack
 import pytest
 
 from tests.chaos.conftest import Record, Scripted, Shared, Start
-from tests.support.frames import (
-    api_versions,
-    batch,
-    heartbeat,
-    heartbeat_answer,
-    produce,
-    record,
-    request,
-)
+from tests.support.frames import api_versions, batch, heartbeat, heartbeat_answer, produce, record, request
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import connections_to, eventually

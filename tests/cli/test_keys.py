@@ -66,10 +66,7 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     other = tmp_path / "other.yaml"
     other.write_text(file.read_text().replace("/seal", "/other"))
     assert kproxy("keys", file, "--seal-with", other)[0] == 0
-    assert kproxy("keys", file)[::2] == (
-        1,
-        f"kproxy: the key file does not open {sealed}, or the file is damaged\n",
-    )
+    assert kproxy("keys", file)[::2] == (1, f"kproxy: the key file does not open {sealed}, or the file is damaged\n")
     assert "version 2 since 20" in kproxy("keys", other)[1]
 
 

@@ -5,13 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config.checks import (
-    broker_ports,
-    check_ports,
-    check_tenants,
-    check_values,
-    parse_node_ids,
-)
+from kproxy.config.checks import broker_ports, check_ports, check_tenants, check_values, parse_node_ids
 from kproxy.config.structs import Addresses, Cluster, Config, Limits, Timeouts
 
 TLS = {"certificate": "c", "key": "k"}

@@ -224,7 +224,7 @@ def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch,
     keys = GivenService.keys = GivenKeys()
     names = ("kek", "{cluster}-kek", "kek-{topic}", "kek")
     rules: list[dict[str, Any]] = [{"topics": [f"t{at}"], "key": name} for at, name in enumerate(names)] + [
-        {"topics": ["t"], "key": "old", "writes": "plain"},
+        {"topics": ["t"], "key": "old", "writes": "plain"}
     ]
     wrapped = b64encode(keys.new_data_key("kek-k").wrapped).decode()
     rules[0]["record_keys"] = {"key": "kek-k", "wrapped": wrapped}

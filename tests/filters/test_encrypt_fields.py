@@ -230,10 +230,7 @@ def test_each_changed_bit_of_a_field_is_an_error(monkeypatch: pytest.MonkeyPatch
     read = fields.decrypting(reader, lambda: None)
     start = data.index(b"\xc3KPE")
     end = start + len(parts_of(data[start:])["envelope"]) + 28 + len(DATUM["card"])
-    assert (read(b"k", text, []), read(b"k", data, [])) == (
-        b'{"note":"a canary"}',
-        avro({**DATUM, "note": None}),
-    )
+    assert (read(b"k", text, []), read(b"k", data, [])) == (b'{"note":"a canary"}', avro({**DATUM, "note": None}))
     for value, first, last in ((text, 9, len(text) - 2), (data, start, end)):
         for at in range(first, last):
             for bit in range(8):
@@ -285,11 +282,7 @@ def test_a_field_opens_in_its_place_only(monkeypatch: pytest.MonkeyPatch) -> Non
     (value,) = bench.put(b'{"a":"x","b":"y","list":["1","2"]}')
     document = json.loads(value or b"")
     assert bench.got(json.dumps(document).encode()) == [b'{"a": "x", "b": "y", "list": ["1", "2"]}']
-    moved = [
-        {**document, "a": document["b"]},
-        {**document, "list": document["list"][::-1]},
-        {**document, "a": "plain"},
-    ]
+    moved = [{**document, "a": document["b"]}, {**document, "list": document["list"][::-1]}, {**document, "a": "plain"}]
     for other in moved:
         assert bench.fetch(stored([json.dumps(other).encode()])).error_code == ErrorCode.CORRUPT_MESSAGE
     other_key = write_batches([RecordBatch([Record(key=b"other", value=value)])])

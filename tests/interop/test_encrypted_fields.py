@@ -33,10 +33,7 @@ AVRO = {
     "fields": [
         {"name": "total", "type": "long"},
         {"name": "email", "type": ["null", "string"]},
-        {
-            "name": "card",
-            "type": {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "bytes"}]},
-        },
+        {"name": "card", "type": {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "bytes"}]}},
     ],
 }
 JSON = {
@@ -109,9 +106,7 @@ def formats_of(topic: str, registry: Any, folder: Path) -> dict[str, Format]:
     (folder.parent / "order.avsc").write_text(json.dumps(AVRO))
     formats = {
         "avro": Format(
-            f"{topic}-avro",
-            AvroSerializer(registry, json.dumps(AVRO)),
-            AvroDeserializer(registry, json.dumps(AVRO)),
+            f"{topic}-avro", AvroSerializer(registry, json.dumps(AVRO)), AvroDeserializer(registry, json.dumps(AVRO))
         ),
         "json": Format(f"{topic}-json", JSONSerializer(json.dumps(JSON), registry), JSONDeserializer(json.dumps(JSON))),
         "protobuf": OfMessages(f"{topic}-protobuf", registry, descriptors),

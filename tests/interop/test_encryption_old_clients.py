@@ -19,11 +19,7 @@ OF_TODAY: dict[str, Any] = {}
 @pytest.mark.parametrize("single", [LAST_WITH_ZOOKEEPER], indirect=True)  # newer brokers refuse old formats
 @pytest.mark.parametrize(
     ("client", "old", "version", "codec"),  # version of Produce and Fetch: 1 has records of format 0, 2 of format 1
-    [
-        (Librdkafka(), OF_0_9, 1, "none"),
-        (Librdkafka(), OF_0_9, 1, "lz4"),
-        (KafkaPython(), OF_0_10, 2, "gzip"),
-    ],
+    [(Librdkafka(), OF_0_9, 1, "none"), (Librdkafka(), OF_0_9, 1, "lz4"), (KafkaPython(), OF_0_10, 2, "gzip")],
     ids=["0.9 none", "0.9 lz4", "0.10 gzip"],
 )
 def test_old_producers_and_old_consumers(

@@ -151,11 +151,7 @@ def loads(proxy: Proxy, topic: str, provider: IdentityProvider) -> dict[str, Loa
     words = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "scram", "sasl.password": "first"}
     bearer = Load("bearer", topic, {**base, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": fetch})
     relayed = {**base, **words, "sasl.username": "relay", "bootstrap.servers": proxy.bootstrap(1)}
-    return {
-        "scram": Load("scram", topic, {**base, **words}),
-        "bearer": bearer,
-        "relay": Load("relay", topic, relayed),
-    }
+    return {"scram": Load("scram", topic, {**base, **words}), "bearer": bearer, "relay": Load("relay", topic, relayed)}
 
 
 def kill(proxy: Proxy, worker: int) -> None:

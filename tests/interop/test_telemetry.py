@@ -53,13 +53,7 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
 
 
 @pytest.mark.parametrize(
-    ("codec", "temporality"),
-    [
-        ("zstd", "cumulative"),
-        ("lz4", "delta"),
-        ("gzip", "delta"),
-        ("snappy", "cumulative"),
-    ],
+    ("codec", "temporality"), [("zstd", "cumulative"), ("lz4", "delta"), ("gzip", "delta"), ("snappy", "cumulative")]
 )
 def test_java_pushes_what_it_has_counted(
     behind: Behind, measuring: Measuring, topic_name: str, codec: str, temporality: str

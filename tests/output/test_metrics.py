@@ -321,7 +321,7 @@ MODEL = {
         ),
     ],
     "Metric": [
-        *("1 label LabelPair*", "2 gauge Gauge", "3 counter Counter", "5 untyped Untyped", "7 histogram Histogram"),
+        *("1 label LabelPair*", "2 gauge Gauge", "3 counter Counter", "5 untyped Untyped", "7 histogram Histogram")
     ],
     "MetricFamily": ["1 name string", "2 help string", "3 type int32", "4 metric Metric*"],
 }

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.output.text.exchange_words import clock_words
-from kproxy.output.times import (
-    Clock,
-    _render_local_second,
-    parse_instant,
-    render_duration,
-    render_instant,
-    render_size,
-)
+from kproxy.output.times import Clock, _render_local_second, parse_instant, render_duration, render_instant, render_size
 
 
 def test_instants_are_rfc_3339_in_utc() -> None:

@@ -140,14 +140,7 @@ def test_a_request_whose_end_is_missing_is_cut_again(path: Path) -> None:
     assert (after.request.data, after.undecoded) == (before.request.data, before.undecoded)
 
 
-@pytest.mark.parametrize(
-    ("ending", "flags"),
-    [
-        ("nothing", []),
-        ("client", ["FA", "A"]),
-        ("broker", ["FA", "FA", "A"]),
-    ],
-)
+@pytest.mark.parametrize(("ending", "flags"), [("nothing", []), ("client", ["FA", "A"]), ("broker", ["FA", "FA", "A"])])
 def test_an_unanswered_request_is_so_for_the_same_reason(ending: str, flags: list[str], path: Path) -> None:
     said = session()
     events = said.receive(Direction.REQUEST, heartbeat(1), 10 * US)

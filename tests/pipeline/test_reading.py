@@ -170,8 +170,7 @@ def test_damage_is_listed_where_it_is_not_to_stop_the_others(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
-    [("none.pcap", "none.pcap"), (".ci", "no file of"), (__file__, "neither pcap nor pcapng")],
+    ("path", "words"), [("none.pcap", "none.pcap"), (".ci", "no file of"), (__file__, "neither pcap nor pcapng")]
 )
 def test_a_file_that_cannot_be_read_is_an_error_before_the_first_event(path: str, words: str) -> None:
     with pytest.raises(kproxy.CaptureError, match=words):

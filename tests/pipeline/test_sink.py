@@ -124,10 +124,7 @@ def test_every_part_begins_as_it_must(tmp_path: Path, clock: Clock) -> None:
     file = rotating(tmp_path / "a.pcapng", clock, size=13, begin_part=lambda: b"header %d;" % next(parts))
     for data in (b"one", b"two", b"three"):
         file.write(data)
-    assert contents(tmp_path) == {
-        "a.000001.pcapng": b"header 0;onetwo",
-        "a.pcapng": b"header 1;three",
-    }
+    assert contents(tmp_path) == {"a.000001.pcapng": b"header 0;onetwo", "a.pcapng": b"header 1;three"}
 
 
 def test_what_is_held_back_counts_and_is_written_to_its_own_part(tmp_path: Path, clock: Clock) -> None:

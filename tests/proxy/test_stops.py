@@ -297,13 +297,7 @@ def test_a_stop_ends_once_the_client_or_the_broker_closes(tmp_path: Path, socket
                 person.none()
                 ended = person.done("GET", "/stops")["ended"][0]
                 said = f"the {who} closed the connection"
-                assert ended == {
-                    "id": stop["id"],
-                    "action": "resume",
-                    "by": "",
-                    "why": f"{who} closed",
-                    "how": said,
-                }
+                assert ended == {"id": stop["id"], "action": "resume", "by": "", "why": f"{who} closed", "how": said}
                 assert person.ask("POST", f"/stops/{stop['id']}", {"action": "drop"}) == (
                     409,
                     {"error": f"it is not stopped any more: {said}"},

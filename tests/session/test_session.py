@@ -96,11 +96,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 def test_a_produce_with_acks_0_is_complete_at_once_and_leaves_nothing_behind() -> None:
-    said = converse(
-        client >> produce(1, 0) + produce(2, 1) + produce(3, 0),
-        broker >> produce_answer(2),
-        closing,
-    )
+    said = converse(client >> produce(1, 0) + produce(2, 1) + produce(3, 0), broker >> produce_answer(2), closing)
     assert said == ["Produce v3 #1 needs no answer", "Produce v3 #3 needs no answer", "Produce v3 #2 answered"]
 
 
@@ -112,18 +108,12 @@ def test_a_flood_of_acks_0_keeps_no_request() -> None:
 
 def test_a_response_that_nobody_asked_for_pairs_with_nothing() -> None:
     said = converse(broker >> heartbeat_answer(1), client >> heartbeat(1), broker >> heartbeat_answer(1))
-    assert said == [
-        f"bad response: a response with correlation id 1, {UNASKED}",
-        "Heartbeat v0 #1 answered",
-    ]
+    assert said == [f"bad response: a response with correlation id 1, {UNASKED}", "Heartbeat v0 #1 answered"]
 
 
 def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
     said = converse(client >> heartbeat(1), broker >> heartbeat_answer(99), broker >> heartbeat_answer(1))
-    assert said == [
-        f"bad response: a response with correlation id 99, {UNASKED}",
-        "Heartbeat v0 #1 answered",
-    ]
+    assert said == [f"bad response: a response with correlation id 99, {UNASKED}", "Heartbeat v0 #1 answered"]
 
 
 def test_a_duplicate_response_is_no_exchange() -> None:
@@ -414,11 +404,7 @@ def test_a_client_of_0_9_begins_with_a_gssapi_token() -> None:
         broker >> heartbeat_answer(0),
         session=session,
     )
-    assert said == [
-        "token of 15 bytes in the request",
-        "token of 2 bytes in the response",
-        "Heartbeat v0 #0 answered",
-    ]
+    assert said == ["token of 15 bytes in the request", "token of 2 bytes in the response", "Heartbeat v0 #0 answered"]
     assert session.connection.sasl_mechanism == "GSSAPI"
 
 

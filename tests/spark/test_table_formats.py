@@ -120,13 +120,7 @@ def test_tables_have_the_rows_of_parquet_however_often_they_are_written(
     place = (
         delta if name == "delta" else ["-o", "lake.kafka", "--state", tmp_path / "state"]
     )  # the session's catalog says what it is
-    program = [
-        "-c",
-        "from kproxy.cli.spark import main; main()",
-        "ingest",
-        "--master",
-        "local[2]",
-    ]
+    program = ["-c", "from kproxy.cli.spark import main; main()", "ingest", "--master", "local[2]"]
     words = [*program, *place, "--split-from", "0", "--parts", "2", "--records", tmp_path / "in"]
     settings = settings_of(name, tmp_path)
 

@@ -106,10 +106,7 @@ def test_a_key_that_is_to_be_deleted(service: AwsKms) -> None:
 def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with (
-        closing(AwsKms(AwsKmsOptions(region=REGION))) as made,
-        pytest.raises(KeyRefused, match="no credentials"),
-    ):
+    with closing(AwsKms(AwsKmsOptions(region=REGION))) as made, pytest.raises(KeyRefused, match="no credentials"):
         made.new_data_key("orders")
 
 

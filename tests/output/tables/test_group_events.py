@@ -78,11 +78,7 @@ def test_kip_848_members_own_what_they_were_given() -> None:
         "where group_type = 'consumer' order by exchange",
     )
     given = ["rdtx-0", "rdtx-1"]
-    assert rows == [
-        ("join", 0, 2, given, []),
-        ("heartbeat", 2, 2, None, given),
-        ("leave", -1, -1, None, None),
-    ]
+    assert rows == [("join", 0, 2, given, []), ("heartbeat", 2, 2, None, given), ("leave", -1, -1, None, None)]
 
 
 # By hand

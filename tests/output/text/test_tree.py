@@ -66,10 +66,7 @@ def test_the_tree_as_it_looks() -> None:
 
 @pytest.mark.parametrize(
     ("message", "version", "shown"),
-    [
-        ("FetchRequest", 4, "isolationLevel: "),
-        ("SaslAuthenticateRequest", 2, "authBytes: (withheld)"),
-    ],
+    [("FetchRequest", 4, "isolationLevel: "), ("SaslAuthenticateRequest", 2, "authBytes: (withheld)")],
 )
 def test_what_is_shown(message: str, version: int, shown: str) -> None:
     assert shown in "\n".join(lines_of(find(message, version)))
@@ -151,8 +148,7 @@ def test_payloads_stand_below_their_fields() -> None:
     """JoinGroup v0 with a subscription of version 0 to one topic, and one of which only two bytes came."""
     subscription = pack(">h", 0) + array(string("orders")) + pack(">i", -1)
     protocols = array(
-        string("range") + pack(">i", len(subscription)) + subscription,
-        string("sticky") + pack(">i", 2) + b"\0\0",
+        string("range") + pack(">i", len(subscription)) + subscription, string("sticky") + pack(">i", 2) + b"\0\0"
     )
     body = string("g") + pack(">i", 9000) + string("") + string("consumer") + protocols
     (exchange,) = events_of(client >> request(11, 0, 7, body), closing)

@@ -43,15 +43,7 @@ from kproxy.session import Event, Exchange, Session
 from tests.support.command import kproxy
 from tests.support.conversation import broker, client, events_of, fetch_exchange, produce_exchange, records_of
 from tests.support.corpus import CAPTURES
-from tests.support.frames import (
-    batch,
-    heartbeat,
-    heartbeat_answer,
-    record,
-    request,
-    response,
-    string,
-)
+from tests.support.frames import batch, heartbeat, heartbeat_answer, record, request, response, string
 from tests.support.loops import run
 from tests.support.otlp import attributes, http_collector
 from tests.support.tap import AnalyzerProcess, Item, opened, tap_items

@@ -292,10 +292,7 @@ def test_over_a_real_socket(proxy: Proxy) -> None:
         assert answer.read().endswith(b"# EOF\n")
         connection.request("GET", "/metrics", headers={"Host": "evil.example"})
         answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (
-            421,
-            b"this is not a name of kproxy; ask for it by its address\n",
-        )
+        assert (answer.status, answer.read()) == (421, b"this is not a name of kproxy; ask for it by its address\n")
         connection.request("POST", "/readyz", body=b"x")
         assert connection.getresponse().status == 405
         connection.close()

@@ -22,13 +22,7 @@ from kproxy.config.reading import Options
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.environment import environment
 from kproxy.proxy.supervisor.process import FileWatch, stamp
-from kproxy.proxy.supervisor.processes import (
-    SUPERVISOR,
-    WORKER,
-    start_child,
-    supervisor_command,
-    supervisor_title,
-)
+from kproxy.proxy.supervisor.processes import SUPERVISOR, WORKER, start_child, supervisor_command, supervisor_title
 from tests.support.ports import free_ports
 from tests.support.supervised import Supervised, supervised
 from tests.support.tls import certificates
