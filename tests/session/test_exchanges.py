@@ -8,12 +8,10 @@ import pytest
 from kproxy.session.endings import Cut
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import (
-    TOKEN,
     Exchange,
     Frame,
     InFlight,
     Route,
-    Step,
     correlation_id_of,
     decoded,
     failed,
@@ -24,26 +22,14 @@ from kproxy.session.limits import Limits
 from tests.support.conversation import broker, client, events_of
 from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
-    api_versions_refusal,
     heartbeat,
     heartbeat_answer,
-    produce,
     produce_answer,
     response,
     sasl_handshake_answer,
 )
 
 CONNECTION = Connection(4, "10.0.0.5:51234", "[::1]:9092")
-
-
-def test_the_wire_size_has_the_size_field() -> None:
-    assert Frame(b"12345", 1, 2).wire_size == 9
-
-
-def test_an_exchange_begins_with_nothing_known() -> None:
-    exchange = Exchange(CONNECTION, 5)
-    assert exchange.request is None and exchange.response is None and exchange.fetch_session is None
-    assert exchange.expects_response and dict(exchange.topic_names) == {}
 
 
 def test_frames_and_exchanges_are_equal_when_all_their_fields_are() -> None:
@@ -90,15 +76,6 @@ def test_a_copy_has_the_changes_and_leaves_the_original() -> None:
     assert exchange.request is frame and frame.data == b"abc" and exchange.undecoded is None
 
 
-def test_an_exchange_gives_its_bodies_its_name_and_its_latency() -> None:
-    (exchange,) = events_of(client >> heartbeat(7, "g"), broker >> heartbeat_answer(7))
-    assert isinstance(exchange, Exchange)
-    assert exchange.api_name == "Heartbeat"
-    assert exchange.request_body().group_id == "g" and exchange.response_body().error_code == 0
-    assert exchange.request is not None and exchange.response is not None
-    assert exchange.latency_ms == (exchange.response.ended_at - exchange.request.started_at) / 1e6
-
-
 def test_what_is_missing_or_cannot_be_read_has_no_body() -> None:
     nothing = Exchange(CONNECTION, 5)
     assert nothing.request_body() is None and nothing.response_body() is None
@@ -112,62 +89,9 @@ def test_what_is_missing_or_cannot_be_read_has_no_body() -> None:
 # Routes
 
 
-def test_a_route_is_made_once_for_a_known_version() -> None:
-    assert route_of(3, 12) is route_of(3, 12)
-    assert route_of(3, 14) is not route_of(3, 14)
-
-
 @pytest.mark.parametrize(("api_key", "api_version"), [(93, 0), (-1, 0), (3, -1)])
 def test_there_is_none_for_what_is_not_known(api_key: int, api_version: int) -> None:
     assert route_of(api_key, api_version) is None
-
-
-# Kafka's guide: flexible responses have header 1, ApiVersions' never (KIP-511).
-@pytest.mark.parametrize(
-    ("api_key", "api_version", "header"), [(12, 3, 0), (12, 4, 1), (18, 3, 0), (7, 0, 0), (68, 0, 1)]
-)
-def test_the_response_header(api_key: int, api_version: int, header: int) -> None:
-    route = route_of(api_key, api_version)
-    assert route is not None and route.response_header_version == header
-
-
-def test_what_the_session_must_do_beyond_pairing() -> None:
-    steps = {}
-    for api_key, api_version in ((0, 3), (1, 6), (1, 7), (12, 0), (17, 0), (18, 0), (36, 0)):
-        route = route_of(api_key, api_version)
-        assert route is not None
-        steps[api_key, api_version] = (route.request_step, route.response_step)
-    assert steps == {
-        (0, 3): (Step.NOTE_UNANSWERED, Step.ORDINARY),
-        (1, 6): (Step.ORDINARY, Step.ORDINARY),
-        (1, 7): (Step.ORDINARY, Step.FOLLOW_FETCH_SESSION),
-        (12, 0): (Step.ORDINARY, Step.ORDINARY),
-        (17, 0): (Step.BEGIN_SASL, Step.BEGIN_SASL),
-        (18, 0): (Step.LEARN_SOFTWARE, Step.ORDINARY),
-        (36, 0): (Step.ORDINARY, Step.FOLLOW_SASL),
-    }
-
-
-@pytest.mark.parametrize(("acks", "expected"), [(0, False), (1, True), (-1, True)])
-def test_acks_decide_whether_produce_is_answered(acks: int, expected: bool) -> None:
-    route = route_of(0, 3)
-    assert route is not None
-    assert route.expects_response(Frame(produce(1, acks)[4:], 0, 0, None, 13)) is expected
-
-
-def test_a_produce_cut_before_its_acks_counts_as_answered() -> None:
-    route = route_of(0, 3)
-    assert route is not None
-    assert route.expects_response(Frame(produce(1, 0)[4:18], 0, 0, None, 13))
-
-
-def test_an_api_versions_response_may_be_laid_out_as_version_0() -> None:
-    route = route_of(18, 4)
-    assert route is not None
-    frame = Frame(api_versions_refusal(1)[4:], 0, 0, None, 4)
-    route.read_response(frame)
-    assert (frame.body_version, frame.error) == (0, None)
-    assert decoded(frame).error_code == 35
 
 
 def test_no_other_response_may() -> None:
@@ -215,13 +139,6 @@ def heartbeat_route() -> Route:
     return found
 
 
-def test_they_come_out_in_the_order_they_went_in() -> None:
-    in_flight, _ = heartbeats(5, 4, 9)
-    taken = [in_flight.take()[0] for _ in range(3)]
-    assert [exchange.correlation_id for exchange in taken if exchange] == [5, 4, 9]
-    assert not in_flight.queue
-
-
 def test_count_and_bytes_are_bounded_but_one_may_always_stay() -> None:
     assert heartbeats(1, 2, 3, limits=Limits(in_flight=2))[1] == [False, False, True]
     in_flight, full = heartbeats(1, 2, limits=Limits(in_flight_size=30))
@@ -240,16 +157,6 @@ def test_the_request_of_a_response_is_found_by_correlation_id_and_body() -> None
     assert in_flight.find(Frame(heartbeat_answer(8)[4:], 0, 0)) is None
     assert in_flight.find(Frame(produce_answer(3)[4:], 0, 0)) is None
     assert in_flight.find(Frame(b"\0", 0, 0)) is None
-
-
-def test_tokens_take_their_turn_and_can_be_dropped() -> None:
-    in_flight, _ = heartbeats(1)
-    in_flight.add_token()
-    assert list(in_flight.sought()) == [(1, heartbeat_route())]
-    assert in_flight.queue[1] is TOKEN
-    in_flight.drop_tokens()
-    assert len(in_flight.queue) == 1
-    assert InFlight(Limits(in_flight=0)).add_token()
 
 
 def test_a_response_skips_tokens_to_the_first_request_alone() -> None:

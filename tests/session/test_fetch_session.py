@@ -30,19 +30,6 @@ def offsets(sessions: FetchSessions, number: int) -> dict[int, int]:
     return {entry.partition: entry.fetch_offset for entry in session.partitions}
 
 
-def test_later_requests_name_changes_only_and_can_be_read_in_full() -> None:
-    sessions = FetchSessions(1_000)
-    first = note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
-    second = note(sessions, 77, 1, partitions=((1, 25), (2, 30)))
-    third = note(sessions, 77, 2, forgotten=(0,))
-    assert offsets(sessions, third) == {1: 25, 2: 30}
-    assert offsets(sessions, second) == {0: 10, 1: 25, 2: 30}
-    assert offsets(sessions, first) == {0: 10, 1: 20}
-    latest = sessions.at(third)
-    assert latest is not None
-    assert (latest.session_id, latest.epoch, latest.whole, latest.partitions[0].topic) == (77, 2, True, "orders")
-
-
 def test_a_request_that_somebody_else_read_counts_alike() -> None:
     sessions = FetchSessions(1_000)
     note(sessions, 0, 0, partitions=((0, 10), (1, 20)))

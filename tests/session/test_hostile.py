@@ -11,19 +11,16 @@ import struct
 
 import pytest
 
-from kproxy.session import Direction, Exchange, NotKafka, Session
+from kproxy.session import Direction, Exchange
 from tests.support.conversation import broker, client, converse, events_of, new_session, tell
 from tests.support.frames import (
     api_versions,
-    api_versions_answer,
     api_versions_refusal,
     array,
     heartbeat,
     heartbeat_answer,
     request,
     response,
-    sasl_handshake,
-    sasl_handshake_answer,
     string,
 )
 
@@ -59,44 +56,6 @@ def _is_right(exchange: Exchange) -> bool:
     assert f"g{number}".encode() in bytes(exchange.request.data)
     assert struct.unpack(">i", bytes(exchange.response.data[:4]))[0] == number
     return True
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 10_000])
-def test_11_two_requests_in_a_segment_and_a_byte_a_segment(size: int) -> None:
-    def sent(session: Session, direction: Direction, data: bytes) -> list[str]:
-        parts = [data[at : at + size] for at in range(0, len(data), size)]
-        return [tell(event) for part in parts for event in session.receive(direction, part, 1)]
-
-    session = new_session()
-    assert sent(session, Direction.REQUEST, api_versions(1) + heartbeat(2)) == []
-    said = sent(session, Direction.RESPONSE, api_versions_answer(1) + heartbeat_answer(2))
-    assert said == ["ApiVersions v3 #1 answered", "Heartbeat v0 #2 answered"]
-
-
-@pytest.mark.parametrize(
-    "token", [heartbeat(5, client_id="other")[4:], b"", b"\0alice\0secret", b"\x60\x82" + bytes(50)]
-)
-def test_12_tokens_of_sasl_version_0(token: bytes) -> None:
-    """A token that parses as a request, empty, PLAIN, and GSSAPI: all tokens, and never shown."""
-    framed = struct.pack(">i", len(token)) + token
-    steps = (
-        client >> sasl_handshake(1, 0),
-        broker >> sasl_handshake_answer(1),
-        client >> framed,
-        broker >> struct.pack(">i", 0),
-    )
-    said = converse(*steps, *GOES_ON)
-    assert said == [
-        "SaslHandshake v0 #1 answered",
-        f"token of {len(token)} bytes in the request",
-        "token of 0 bytes in the response",
-        WENT_ON,
-    ]
-
-
-def test_12_a_request_instead_of_a_token_ends_the_exchange_of_tokens() -> None:
-    said = converse(client >> sasl_handshake(1, 0), broker >> sasl_handshake_answer(1, error_code=33), *GOES_ON)
-    assert said == ["SaslHandshake v0 #1 answered", WENT_ON]
 
 
 @pytest.mark.parametrize(
@@ -156,39 +115,3 @@ def test_15_16_records_that_nobody_accepts_leave_the_exchange_whole(what: str) -
     answer = response(7, array() + struct.pack(">i", 0))
     events = events_of(client >> request(0, 3, 7, body), broker >> answer, *GOES_ON)
     assert [tell(event) for event in events] == ["Produce v3 #7 answered", WENT_ON]
-
-
-@pytest.mark.parametrize(
-    ("first", "kind"),
-    [
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40), "tls"),  # a ClientHello (RFC 8446 4.1.2)
-        (b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n", "http"),
-    ],
-)
-def test_6_another_protocol_in_place_of_a_size_is_named(first: bytes, kind: str) -> None:
-    (event,) = new_session().receive(Direction.REQUEST, first, 0)
-    assert isinstance(event, NotKafka)
-    assert event.kind == kind
-
-
-def test_6_a_tls_alert_in_answer_says_that_the_listener_is_tls() -> None:
-    """Its first four bytes read as a size are 352,518,912 (0x15030300)."""
-    session = new_session()
-    session.receive(Direction.REQUEST, heartbeat(1), 0)
-    events = session.receive(Direction.RESPONSE, b"\x15\x03\x03\x00\x02\x02\x46", 1)
-    (foreign,) = [event for event in events if isinstance(event, NotKafka)]
-    assert (foreign.kind, foreign.direction) == ("tls", Direction.RESPONSE)
-    assert "SSL" in foreign.what
-
-
-@pytest.mark.parametrize("size", [0x7FFFFFFF, -0x80000000, 104_857_601, *range(8)])
-def test_6_a_size_that_no_request_has_costs_that_frame_alone(size: int) -> None:
-    session = new_session()
-    session.receive(Direction.REQUEST, heartbeat(1), 0)
-    session.receive(Direction.RESPONSE, heartbeat_answer(1), 0)
-    bad = struct.pack(">i", size) + bytes(max(0, min(size, 7)))
-    events = session.receive(Direction.REQUEST, bad + heartbeat(2) + heartbeat(3), 1)
-    events += session.receive(Direction.RESPONSE, heartbeat_answer(2) + heartbeat_answer(3), 2)
-    told = [event.correlation_id for event in events if isinstance(event, Exchange) and event.response]
-    assert told[-1:] == [3]
-    assert not [event for event in events if isinstance(event, NotKafka)]

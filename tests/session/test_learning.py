@@ -5,10 +5,7 @@ from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, read_body, route_of
 from kproxy.session.learning import Learning
 from tests.support.frames import (
-    api_versions,
     delete_topic,
-    fetch,
-    fetch_answer,
     request,
     sasl_authenticate,
     sasl_handshake,
@@ -30,18 +27,6 @@ def asked(framed: bytes, api_key: int, api_version: int, body_start: int) -> tup
     read_body(frame, route.request, api_version)
     assert frame.error is None
     return route, frame
-
-
-def test_the_clients_software() -> None:
-    learning, connection, _ = learner()
-    learning.from_api_versions(*asked(api_versions(0, "librdkafka", "2.16.1"), 18, 3, 14))
-    assert (connection.client_software_name, connection.client_software_version) == ("librdkafka", "2.16.1")
-
-
-def test_an_old_client_does_not_say() -> None:
-    learning, connection, _ = learner()
-    learning.from_api_versions(*asked(request(18, 0, 1, b""), 18, 0, 13))
-    assert connection.client_software_name is None
 
 
 def test_the_mechanism_and_no_more_of_it_than_is_sane() -> None:
@@ -68,14 +53,3 @@ def test_a_topic_is_named_even_when_its_name_is_learned_later() -> None:
     learning.from_exchange(route, exchange)
     cluster.learn_topic("AAECAwQFBgcICQoLDA0ODw", "orders")
     assert dict(exchange.topic_names) == {"AAECAwQFBgcICQoLDA0ODw": "orders"}
-
-
-def test_a_fetch_gets_its_session() -> None:
-    learning, connection, _ = learner()
-    route, frame = asked(fetch(1, 0, 0, partitions=((3, 30),)), 1, 7, 13)
-    answer = Frame(fetch_answer(1, 77)[4:], 0, 0, None, 4)
-    route.read_response(answer)
-    exchange = Exchange(connection, 0, 1, 7, 1, "app", frame, answer)
-    learning.from_exchange(route, exchange)
-    assert exchange.fetch_session is not None
-    assert [entry.partition for entry in exchange.fetch_session.partitions] == [3]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import kproxy
 from kproxy.protocol import read_request_header, request_message
 from kproxy.session import KAFKA, Direction, Exchange, Foreign, looks_like_request, looks_like_responses, recognise
-from kproxy.session.exchanges import route_of
 from kproxy.session.recognise import (
     BROKEN,
     PENDING,
@@ -23,13 +22,11 @@ from kproxy.session.recognise import (
     is_request,
     leftover,
     may_be_a_newer_version,
-    response_leftover,
     sane_client_id,
 )
 from tests.support.foreign import rpc, zookeeper
 from tests.support.frames import (
     FRANZ_GO_API_VERSIONS,
-    KAFKA_4_3_REFUSAL,
     api_versions,
     frame,
     heartbeat,
@@ -221,10 +218,6 @@ def test_what_no_release_will_have_is_not_kafka(api_key: int, api_version: int) 
 FRANZ_GO = FRANZ_GO_API_VERSIONS[4:]
 
 
-def test_franz_go_names_itself_at_version_5() -> None:
-    assert client_software(FRANZ_GO, read_request_header(FRANZ_GO).size) == ("kgo", "v1.22.2")
-
-
 @pytest.mark.parametrize(
     "body",
     [b"", b"\0", b"\1\1", b"\4kgo", b"\4kgo\x08v1.22", b"\4kgo\2-", b"\x80\1" + b"a" * 127 + b"\2v", b"\4k\xc3\xa9\2v"],
@@ -263,12 +256,6 @@ def test_what_is_known_and_what_the_next_releases_may_bring() -> None:
     assert is_known(12, 0) and not is_known(12, 77) and not is_known(127, 0)
     assert may_be_a_newer_version(127, 0) and may_be_a_newer_version(12, 5)
     assert not may_be_a_newer_version(12, 77)
-
-
-def test_a_broker_that_lacks_the_version_answers_api_versions_in_version_0() -> None:
-    route = route_of(18, 4)
-    assert route is not None
-    assert response_leftover(route, KAFKA_4_3_REFUSAL[4:], len(KAFKA_4_3_REFUSAL) - 4) == 0
 
 
 CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcap"))

@@ -88,16 +88,6 @@ def test_what_is_missing_is_known_once_the_size_is() -> None:
     assert (buffer.held, buffer.missing) == (3, None)
 
 
-def test_a_large_frame_byte_by_byte() -> None:
-    whole = frame(bytes(range(256)) * 256)
-    assert cut([whole[i : i + 1] for i in range(len(whole))]) == [(whole[4:], 1, len(whole))]
-
-
-def test_the_limits_are_those_of_a_broker() -> None:
-    # socket.request.max.bytes and sasl.server.max.receive.size in Kafka's documentation
-    assert (Limits().frame_size, Limits().unauthenticated_frame_size) == (104_857_600, 524_288)
-
-
 # Stream
 
 
@@ -137,10 +127,6 @@ class Listener:
 
 
 FOUND = heartbeat(3)
-
-
-def test_frames_are_handed_on_in_order() -> None:
-    assert Listener().send(frame(b"a") + frame(b"b")[:2], frame(b"b")[2:]) == [b"a", b"b"]
 
 
 def test_a_refused_size_begins_a_hunt_that_ends_at_the_next_request() -> None:
