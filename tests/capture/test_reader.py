@@ -32,7 +32,6 @@ from kproxy.capture.reader import (
 )
 from kproxy.errors import CaptureError
 from tests.support.built_captures import CAPTURES, block, enhanced, interface, kafka_like, pcap, section, streams
-from tests.support.sampled import sampled
 
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text().splitlines()]
 CONVERSATION = kafka_like(exchanges=3)
@@ -107,18 +106,6 @@ def test_the_lossy_capture_comes_out_whole() -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), range(2)))
-@pytest.mark.parametrize("name", ["11-lossy-network.pcap", "05-admin.pcap", "01-java-produce-consume-group.pcap"])
-def test_a_real_capture_shuffled_and_duplicated_gives_the_same_streams(name: str, seed: int) -> None:
-    with open_capture(CAPTURES / name) as capture:
-        packets = list(capture)
-    rng = random.Random(seed)
-    shuffled = packets + rng.sample(packets, len(packets) // 10)
-    rng.shuffle(shuffled)
-    ordered = sorted(streams(read_flows(in_memory(pcap(packets)))))
-    assert sorted(streams(read_flows(in_memory(pcap(shuffled))))) == ordered
-
-
 @pytest.mark.parametrize("file", [FILE, NG_FILE])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
 def test_compressed_or_not_it_is_the_same_capture(file: bytes, pack: type[bytes], tmp_path: Path) -> None:
@@ -171,13 +158,6 @@ def test_damaged_in_the_middle_everything_before_is_given() -> None:
     items = list(read_flows(capture))
     assert [type(item) for item in items] == [Opened, Closed]
     assert "x: byte 94: a packet of 4278190335 bytes" in str(capture.damage)
-
-
-def test_damage_of_the_compression_is_the_capture_s() -> None:
-    capture = in_memory(gzip.compress(FILE)[:-20])
-    packets = list(capture)
-    assert packets == list(in_memory(FILE))[: len(packets)]
-    assert "gzip data ends too early" in str(capture.damage)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from kproxy.capture import (
     Packet,
     PacketBatch,
 )
-from kproxy.capture.reassembly import Budget, Half
 from kproxy.capture.roles import Endpoints
 from tests.support.built_captures import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams, turns
 
@@ -374,18 +373,6 @@ def test_any_segments_make_a_flow_that_opens_once_and_closes_once(data: st.DataO
     assert flows.budget.recent == 0
 
 
-def test_a_fresh_half_has_counted_nothing() -> None:
-    half = Half(Budget())
-    assert (half.size, half.missing, half.retransmitted, half.out_of_order, half.differing, half.keep_alives) == (
-        0,
-    ) * 6
-    assert not half.from_start
-
-
-def test_a_budget_without_limits_has_the_usual_ones() -> None:
-    assert Budget().limits == Limits()
-
-
 def test_held_bytes_are_accounted_for_and_given_back() -> None:
     packets = kafka_like(exchanges=10).packets
     rng = random.Random(5)
@@ -570,12 +557,6 @@ def closed_at(flows: Flows, packets: list[Packet]) -> list[int]:
         for item in flows.receive_packet(packet)
         if isinstance(item, Closed) and item.flow.number == 1
     ]
-
-
-def test_in_good_order_a_reset_is_the_end() -> None:
-    made = Conversation().handshake().send(0, b"request")
-    made.packets.append(made.packet(0, made.next[0], flags="R"))
-    assert closed_at(Flows(), made.packets) == [len(made.packets)]
 
 
 @pytest.mark.slow
@@ -827,12 +808,6 @@ def test_no_packets_lead_back_to_an_earlier_state(data: st.DataObject) -> None:
 
 MADE = Conversation().handshake().send(0, b"abc").send(1, b"xyz").finish()
 ITEMS = reassemble(MADE.packets)
-
-
-def test_one_of_each() -> None:
-    assert [type(item) for item in ITEMS] == [Opened, Data, Data, Ended, Ended, Closed]
-    assert {item.flow for item in ITEMS} == {ITEMS[0].flow}
-    assert [item.time_ns for item in ITEMS] == sorted(item.time_ns for item in ITEMS)
 
 
 def test_directions_follow_the_roles_of_the_flow() -> None:

@@ -134,14 +134,6 @@ def without_tags(value: Any) -> Any:
     return value
 
 
-def test_a_body_that_cannot_be_read_is_null_and_says_why() -> None:
-    events = events_of(client >> heartbeat(7), broker >> response(7, b"\0"))
-    exchange = next(event for event in events if isinstance(event, Exchange))
-    bodies = read_bodies(exchange)
-    assert bodies.response is None
-    assert "HeartbeatResponse v0" in (bodies.undecoded or "")
-
-
 def test_topic_names_are_those_of_the_ids_in_the_bodies() -> None:
     request, response_line = next(
         pair

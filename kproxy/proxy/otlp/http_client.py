@@ -62,6 +62,7 @@ class HttpClient:
         }
         self._context = context
         self._timeout = timeout
+        self._too_late = f"no answer within {timeout:g} s"
         self._connection = self._new_connection()
 
     async def send(self, body: bytes) -> Outcome:
@@ -84,7 +85,7 @@ class HttpClient:
                 return await answered
         except TimeoutError:
             self.close()
-            return Unavailable(f"no answer within {self._timeout:g} s")
+            return Unavailable(self._too_late)
         except BaseException:
             self.close()
             raise
@@ -119,6 +120,8 @@ class HttpClient:
             return Refused(f"the answer is not HTTP: {type(error).__name__}")
         except socket.gaierror as error:
             reason = f"{self._host}: {error.strerror}"
+        except TimeoutError:  # the socket's own, which may come first
+            reason = self._too_late
         except (OSError, EOFError) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         connection.close()

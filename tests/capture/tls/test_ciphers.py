@@ -16,11 +16,9 @@ from kproxy.capture.tls.ciphers import (
     Opener,
     alert_name,
     check_available,
-    expand_label,
     is_grease,
     keys_12,
     keys_13,
-    next_secret,
     opener_12,
     opener_13,
     prf_12,
@@ -120,20 +118,11 @@ def test_prf_of_tls12() -> None:
     )
 
 
-def test_an_updated_secret_has_the_size_of_the_hash() -> None:
-    for number, size in ((0x1301, 32), (0x1302, 48), (0x1303, 32)):
-        assert len(next_secret(bytes(size), SUITES[number])) == size
-
-
 def test_the_key_block_is_cut_in_the_order_of_rfc_5246() -> None:
     suite = SUITES[0xC028]  # AES-256 and HMAC-SHA384: 48 + 48 + 32 + 32 bytes
     client, broker = keys_12(bytes(48), bytes(32), bytes(range(32)), suite)
     block = prf_12(bytes(48), b"key expansion", bytes(range(32)) + bytes(32), 160, "sha384")
     assert client.mac + broker.mac + client.key + broker.key == block
-
-
-def test_more_than_a_hash_can_be_expanded() -> None:
-    assert expand_label(bytes(32), b"x", 100, "sha256")[:32] != expand_label(bytes(32), b"x", 32, "sha256")
 
 
 def test_keys_do_not_show() -> None:
@@ -205,8 +194,3 @@ def test_without_cryptography_one_sentence_says_so(monkeypatch: pytest.MonkeyPat
     assert heard.facts.missing == [CANNOT_DECRYPT]
     assert heard.facts.version == "TLS 1.3"
     assert heard.plain(REQUEST) == b""
-
-
-def test_it_is_there() -> None:
-    check_available()
-    assert ssl.HAS_TLSv1_3

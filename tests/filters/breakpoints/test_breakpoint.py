@@ -257,11 +257,6 @@ def test_a_stop_ends_before_the_chain_gives_the_filter_up() -> None:
     assert Breakpoints.timeout > MOST_HOLD_S
 
 
-def test_what_nobody_decided_goes_on_as_it_came() -> None:
-    decision = Decision("resume")
-    assert (decision.by, decision.body, decision.error) == ("", b"", 0)
-
-
 def test_there_is_a_sentence_for_each_way_in_which_a_stop_ends() -> None:
     assert set(SENTENCES) == set(WHYS)
     assert set(DONE) == set(get_args(Action))

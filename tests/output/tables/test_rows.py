@@ -11,7 +11,7 @@ from kproxy.output.exchange_line import read_bodies
 from kproxy.output.tables import body, layouts
 from kproxy.output.tables.body import read_body
 from kproxy.output.tables.contracts import EXCHANGES
-from kproxy.output.tables.layouts import TOP_FIELDS, Form, Kind, searched_fields
+from kproxy.output.tables.layouts import TOP_FIELDS, Form
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, instant, record_instant
 from kproxy.protocol import message
 from kproxy.protocol.facts import facts
@@ -272,20 +272,6 @@ def test_offsets_go_no_further_than_int64() -> None:
     rows = rows_of(two, appended=2**63 - 1)
     assert rows[0]["appended_offset"] == 2**63 - 1
     assert rows[-1]["appended_offset"] is None
-
-
-@pytest.mark.parametrize(("name", "version"), [("ApiVersionsRequest", 4), ("SaslHandshakeRequest", 1)])
-def test_a_body_with_nothing_to_find_is_not_visited(name: str, version: int) -> None:
-    assert not searched_fields(name, version).finds_something
-
-
-def test_names_and_error_codes_are_found_below_arrays() -> None:
-    top = searched_fields("OffsetFetchResponse", 9)
-    ((attribute, group),) = top.children
-    assert (attribute, group.names) == ("groups", {"group_id": Kind.GROUP})
-    assert group.error_codes == ("error_code",)
-    ((_, topic),) = group.children
-    assert (topic.names, topic.partitions) == ({"name": Kind.TOPIC}, "partitions")
 
 
 def test_a_top_field_is_the_first_path_that_the_version_has() -> None:

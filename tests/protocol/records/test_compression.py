@@ -111,10 +111,6 @@ def test_raw_deflate_is_not_gzip() -> None:
     assert error is not None and error.startswith("not gzip")
 
 
-def test_the_cap_of_the_issue_is_the_default() -> None:
-    assert DEFAULT_LIMITS.decompressed == 67_108_864  # 64 MiB
-
-
 def test_few_bytes_may_become_a_mebibyte_and_many_a_thousand_times_as_many() -> None:
     assert DEFAULT_LIMITS.allowed(1) == MIB
     assert DEFAULT_LIMITS.allowed(2_000) == 2_000_000
