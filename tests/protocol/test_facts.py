@@ -107,16 +107,6 @@ def test_names_in_python(name: str, attribute: str) -> None:
     assert snake_case(name) == attribute
 
 
-@pytest.mark.parametrize("name", ["facts.txt", "releases.txt", "error_meanings.txt", "special_values.txt"])
-def test_they_are_read(name: str) -> None:
-    assert read_data_file(name).endswith("\n")
-
-
-def test_one_that_does_not_exist() -> None:
-    with pytest.raises(FileNotFoundError):
-        read_data_file("nothing.txt")
-
-
 def test_every_api_of_the_facts_is_a_member_and_no_other() -> None:
     assert {key.value: key.name for key in ApiKey} == {
         number: snake_case(api.name).upper() for number, api in facts().apis.items()

@@ -8,7 +8,7 @@ import pytest
 from lz4 import frame as lz4
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from kproxy.errors import DecodeError, UsageError
+from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, ClientMetric, Close, Direction, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
@@ -250,11 +250,3 @@ def test_a_bomb_is_not_unpacked() -> None:
     with pytest.raises(TooLarge):
         unpack(bomb, 1, 1_000)
     assert unpack(gzip.compress(bytes(4_000)), 1, 1_000) == bytes(4_000)
-
-
-@pytest.mark.parametrize("data", [b"\x0a\x7f", b"\xff" * 50, b"\x0a\x02\x12\xff"])
-def test_what_is_no_push_is_a_decode_error(data: bytes) -> None:
-    with pytest.raises(DecodeError):
-        read_push(data)
-    with pytest.raises(DecodeError):
-        unpack(data, 4, 1_000)

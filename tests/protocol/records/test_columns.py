@@ -35,22 +35,6 @@ def test_longer_ones_are_their_beginning_and_a_place() -> None:
     assert data[place : place + size] == value
 
 
-def test_nulls_are_bits_that_are_not_set() -> None:
-    data = batch(b"".join(record(None if i % 3 else b"k", b"v", i) for i in range(20)), 20)
-    columns = added(data)
-    validity = int.from_bytes(bytes(columns.key_validity), "little")
-    assert [i for i in range(20) if validity >> i & 1] == [0, 3, 6, 9, 12, 15, 18]
-    assert (columns.null_keys, columns.null_values) == (13, 0)
-
-
-def test_headers_are_counted_where_each_record_ends() -> None:
-    two = varint(2) + sized(b"a") + sized(b"1") + sized(b"b") + sized(None)
-    data = batch(record(b"", b"", 0) + record(b"", b"", 1, two) + record(b"", b"", 2), 3)
-    columns = added(data)
-    assert struct.unpack("<4i", bytes(columns.header_ends)) == (0, 0, 2, 2)
-    assert (columns.header_count, columns.null_header_values) == (2, 1)
-
-
 def test_every_decompressed_batch_is_a_buffer_of_its_own() -> None:
     columns = Columns()
     packed, plain = golden_bytes("magic2-lz4-large"), golden_bytes("magic2-none-large")

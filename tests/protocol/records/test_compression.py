@@ -60,13 +60,6 @@ def test_what_is_cut_off_gives_a_beginning(codec: Codec) -> None:
         assert unpacked.error is not None or codec in (Codec.ZSTD, Codec.SNAPPY)
 
 
-def test_zstd_frames_follow_each_other_and_other_bytes_are_an_error_behind_them() -> None:
-    frames = zstandard.compress(b"one ") + zstandard.compress(b"two")
-    assert decompress(Codec.ZSTD, frames).data == b"one two"
-    behind = decompress(Codec.ZSTD, frames + b"no frame")
-    assert behind.data == b"one two" and behind.error is not None
-
-
 def test_a_wrong_gzip_trailer_is_an_error_behind_the_data() -> None:
     packed = bytearray(gzip.compress(TEXT))
     packed[-8] ^= 1

@@ -125,12 +125,6 @@ def test_5_bombs_in_wrappers_are_skipped(codec: Codec, magic: int) -> None:
     assert count_records(data) == 1
 
 
-def test_5_a_zstd_content_size_of_a_tebibyte_is_a_lie() -> None:
-    frame = b"\x28\xb5\x2f\xfd" + b"\xe0" + struct.pack("<Q", 1 << 40) + b"\x01\x00\x00"  # an empty last block
-    unpacked = decompress(Codec.ZSTD, frame)
-    assert unpacked.data == b"" and (unpacked.error or unpacked.skipped)
-
-
 def test_14_malformed_records_are_reported() -> None:
     for body in [
         b"\xff" * 5 + b"\x0f",  # the size: a varint of six bytes
@@ -195,14 +189,6 @@ def test_14_sizes_in_messages_are_not_believed(size: int, magic: int) -> None:
     assert [r.value for r in one.records] == ([None] if size < 0 else [])
     assert (one.error is None) == (size < 0)
     check_records(bytes(data))
-
-
-def test_15_a_wrong_checksum_is_reported_and_never_repaired() -> None:
-    for line in golden_lines("records"):
-        for kafkas in line["batches"]:
-            assert Batch(bytes.fromhex(line["hex"]), kafkas["position"]).crc_valid == kafkas["crcValid"]
-        data = bytes.fromhex(line["hex"])
-        assert write_batches(read_records(data)) == data[: line["wholeBytes"]]
 
 
 @pytest.mark.parametrize("magic", [3, 9, 0x7F, 0x80, 0xFF])
