@@ -24,6 +24,7 @@ from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
     heartbeat,
     heartbeat_answer,
+    produce,
     produce_answer,
     response,
     sasl_handshake_answer,
@@ -92,6 +93,12 @@ def test_what_is_missing_or_cannot_be_read_has_no_body() -> None:
 @pytest.mark.parametrize(("api_key", "api_version"), [(93, 0), (-1, 0), (3, -1)])
 def test_there_is_none_for_what_is_not_known(api_key: int, api_version: int) -> None:
     assert route_of(api_key, api_version) is None
+
+
+def test_a_produce_cut_before_its_acks_counts_as_answered() -> None:
+    route = route_of(0, 3)
+    assert route is not None
+    assert route.expects_response(Frame(produce(1, 0)[4:18], 0, 0, None, 13))
 
 
 def test_no_other_response_may() -> None:
