@@ -344,7 +344,7 @@ class LinkOpener:
         if mode == "transparent":
             if OWN.has(split_address(client_of(link))):
                 raise ClientRefused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
-            destination = original_destination(link.client_socket())
+            destination = original_destination(link.sockets()[0])
             if destination is None:
                 raise ClientRefused(
                     CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected"

@@ -181,7 +181,7 @@ class VirtualCluster:
         tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
         self.plan = Plan(self._filters.chain, tapped, analysis.snaplen)
         for link in self.links():
-            link.use_plan(self.plan)
+            link.plan = self.plan
 
     def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
         """Return the filter that stops messages, if the configuration allows edits."""

@@ -66,7 +66,8 @@ class Forwarding:
         self._counts = counts
         self._limits = limits or SharedLimits.create()
         self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
-        self._worker.clock_offset = clock_offset()
+        if self._worker.tapping is not None:
+            self._worker.tapping.clock_offset = clock_offset()
         self._journals = Journals(number, counts)
         self._exporters = Exporters()
         self._clusters: dict[str, VirtualCluster] = {}
@@ -279,7 +280,8 @@ class Forwarding:
             due = time.monotonic() + TICK_S
             try:
                 await self._forget_closed()
-                self._worker.clock_offset = clock_offset()
+                if self._worker.tapping is not None:
+                    self._worker.tapping.clock_offset = clock_offset()
                 self._retired = [cluster for cluster in self._retired if cluster.links()]
                 for cluster in self._all_clusters():
                     cluster.tick(time.monotonic_ns())
@@ -302,7 +304,8 @@ class Forwarding:
         """Pause the tap, then accepting, when the memory budget is nearly used up; resume when it is not."""
         budget = self._worker.memory_budget
         used = self._worker.buffered_bytes
-        self._worker.tap_paused = bool(budget) and used > budget * PAUSE_TAP_ABOVE
+        if self._worker.tapping is not None:
+            self._worker.tapping.paused = bool(budget) and used > budget * PAUSE_TAP_ABOVE
         for cluster in self._clusters.values():
             if budget and used > budget * PAUSE_ACCEPTING_ABOVE:
                 cluster.pause()

@@ -46,7 +46,7 @@ cdef uint64_t monotonic_ns() noexcept nogil
 cdef class Worker:
     cdef readonly Counters counters
     cdef readonly TapWriter tap  # type: TapWriter | None
-    cdef WorkerTap tapping  # None without a tap
+    cdef readonly WorkerTap tapping  # type: WorkerTap | None  # None without a tap
     cdef readonly object loop  # type: AbstractEventLoop
     cdef uint64_t *buffered  # Total.BUFFERED_BYTES: bytes in the buffers of all lanes and pipes
     cdef public object poller  # of the plain sockets, made with the first link between two of them; see sockets.pyx
@@ -79,13 +79,12 @@ cdef class Pipe:
     cdef int stop_reading(self) except -1
     cdef int end_output(self) except -1
     cdef int detach(self) except -1
-    cdef int forget(self) except -1
 
 
 cdef class LinkBase:
     cdef readonly Worker worker
     cdef readonly object owner  # type: LinkOwner
-    cdef readonly Plan plan
+    cdef public Plan plan  # of all further frames
     cdef LinkTap tap
     cdef InFlight in_flight
     cdef public object sasl  # type: SaslPhase | None  # SaslPhase from the first SaslHandshake or token on
@@ -223,8 +222,6 @@ cdef class Lane:
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1
     cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2
     cdef int handle_held_frame(self, bytes frame) except -1
-    cdef int handle_held_head(self, bytes head) except -1
-    cdef int handle_held_tail(self, bytes tail) except -1
 
 
 @cython.final
@@ -251,4 +248,5 @@ cdef class ResponseLane(Lane):
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept
     cdef int begin_token(self, const uint8_t *at, int32_t size, uint64_t now) except -1
     cdef int begin_own_response(self, const uint8_t *at) except -1
+    cdef int send_rewritten(self, bytes part, bint is_head) except -1
     cdef object take_paired_request(self)

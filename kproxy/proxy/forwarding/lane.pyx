@@ -236,36 +236,6 @@ cdef class Worker:
         if self.limits is not None:
             self.limits.release_connection()
 
-    @property
-    def clock_offset(self) -> int:
-        """Nanoseconds from the monotonic clock to the epoch: the tap's times are those of the epoch."""
-        return 0 if self.tapping is None else self.tapping.clock_offset
-
-    @clock_offset.setter
-    def clock_offset(self, int64_t offset):
-        if self.tapping is not None:
-            self.tapping.clock_offset = offset
-
-    @property
-    def tap_paused(self) -> bool:
-        """Whether the tap gets no further request, for want of memory."""
-        return self.tapping is not None and self.tapping.paused
-
-    @tap_paused.setter
-    def tap_paused(self, bint paused):
-        if self.tapping is not None:
-            self.tapping.paused = paused
-
-    @property
-    def tap_is_read(self) -> bool:
-        """Whether a reader of the tap is attached, or awaited. Requests that its predecessor lost are counted by now."""
-        return self.tapping is not None and self.tapping.is_read()
-
-    @property
-    def tap_faults(self) -> int:
-        """Records for which there was no room in the ring although it was reserved."""
-        return 0 if self.tapping is None else self.tapping.faults
-
     cdef void charge(self, int64_t size) noexcept:
         """Count bytes that a buffer grows (or shrinks) by. If the memory budget is used up, or was, call ``relieve`` in the next turn."""
         self.buffered[0] += <uint64_t>size
@@ -364,11 +334,6 @@ cdef class Pipe:
     cdef int detach(self) except -1:
         """Stop using source and sink; drop what has not been sent."""
         raise not_overridden(self, "Pipe.detach")
-
-    cdef int forget(self) except -1:
-        """Drop references back to the lane, so that no cycle keeps a closed link alive."""
-        self.lane = None
-        return 0
 
 
 cdef class LinkBase:
@@ -830,8 +795,7 @@ cdef class Lane:
         self.enter(BETWEEN_FRAMES)
         if not is_tail:
             return self.handle_held_frame(held)
-        self.handle_held_tail(held)
-        return 0 if self.link.closed else self.note_passed(self.timed_key)
+        return (<ResponseLane>self).send_rewritten(held, is_head=False)
 
     cdef int complete_head(self, Chunk *c, size_t size) except -1:
         """Hand over the head, whose last *size* bytes are in the chunk, and go on after it."""
@@ -842,11 +806,9 @@ cdef class Lane:
         c.at += size
         c.unsent = c.at
         self.enter(CUT_THROUGH if self.left else BETWEEN_FRAMES)
-        if self.left:
-            return self.handle_held_head(head)
-        self.tap.end_frame(c.now)
-        self.handle_held_head(head)
-        return 0 if self.link.closed else self.note_passed(self.timed_key)
+        if not self.left:
+            self.tap.end_frame(c.now)
+        return (<ResponseLane>self).send_rewritten(head, is_head=True)
 
     cdef bytes take_held(self, const uint8_t *data, size_t size):
         """Return what is held, or *data* if nothing is, and free the buffer."""
@@ -990,14 +952,6 @@ cdef class Lane:
     cdef int handle_held_frame(self, bytes frame) except -1:
         """Have the owner decide about a frame that is held whole."""
         raise not_overridden(self, "Lane.handle_held_frame")
-
-    cdef int handle_held_head(self, bytes head) except -1:
-        """Have the owner rewrite a head, and send it."""
-        raise not_overridden(self, "Lane.handle_held_head")
-
-    cdef int handle_held_tail(self, bytes tail) except -1:
-        """Have the owner rewrite a tail, and send it."""
-        raise not_overridden(self, "Lane.handle_held_tail")
 
 
 cdef class RequestLane(Lane):
@@ -1167,12 +1121,6 @@ cdef class RequestLane(Lane):
         if not link.owner.on_request(link, frame) and not link.closed:
             self.await_verdict(PyBytes_GET_SIZE(frame))
         return 0
-
-    cdef int handle_held_head(self, bytes head) except -1:
-        raise RuntimeError("requests have no head to hold")
-
-    cdef int handle_held_tail(self, bytes tail) except -1:
-        raise RuntimeError("requests have no tail to hold")
 
     cdef int send_token(self, bytes frame) except -1:
         """Send a raw SASL token to the broker, and put it in flight."""
@@ -1378,21 +1326,21 @@ cdef class ResponseLane(Lane):
             return self.await_verdict(PyBytes_GET_SIZE(frame))
         return link.send_due_answers()
 
-    cdef int handle_held_head(self, bytes head) except -1:
+    cdef int send_rewritten(self, bytes part, bint is_head) except -1:
+        """Have the owner rewrite a held head or tail, and send it."""
         cdef bytes out
-        self.link.worker.counters.total(HELD_FRAMES)[0] += 1
-        out = self.link.owner.on_head(self.link, self.take_paired_request(), head)
+        if is_head:
+            self.link.worker.counters.total(HELD_FRAMES)[0] += 1
+            out = self.link.owner.on_head(self.link, self.take_paired_request(), part)
+        else:
+            out = self.link.owner.on_tail(self.link, self.take_paired_request(), part)
         if out is None:
             return self.refuse(NULL, FILTER)
         self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(out), PyBytes_GET_SIZE(out))
-        return 0 if self.left else self.link.send_due_answers()
-
-    cdef int handle_held_tail(self, bytes tail) except -1:
-        cdef bytes out = self.link.owner.on_tail(self.link, self.take_paired_request(), tail)
-        if out is None:
-            return self.refuse(NULL, FILTER)
-        self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(out), PyBytes_GET_SIZE(out))
-        return self.link.send_due_answers()
+        if self.left:
+            return 0
+        self.link.send_due_answers()
+        return 0 if self.link.closed else self.note_passed(self.timed_key)
 
     cdef int refuse_large(self, const uint8_t *at) except -1:
         """Send the client an error in place of a response that is too large to be held, if there is one, and close the connection."""

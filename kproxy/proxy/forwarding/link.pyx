@@ -243,12 +243,8 @@ cdef class Link(LinkBase):
         else:
             self.client_fd = client
 
-    def client_socket(self) -> int:
-        """Return the client's socket (file descriptor), which stays the link's; -1: it was handed over, or closed."""
-        return self.client_fd
-
     def sockets(self) -> tuple[int, int]:
-        """Return the client's and the broker's socket (file descriptors), which stay the link's; -1: there is none."""
+        """Return the client's and the broker's socket (file descriptors), which stay the link's; -1: there is none, or it was taken."""
         return self.client_fd, self.broker_fd
 
     def local_address(self) -> bytes:
@@ -263,26 +259,13 @@ cdef class Link(LinkBase):
     @property
     def incomplete_frame_since(self) -> int:
         """When the last byte of an incomplete frame or header was received (ns, monotonic); 0: there is none."""
-        cdef uint64_t at = 0
-        if self.requests is None:
-            return 0
-        for lane in (self.requests, self.responses):
-            at = max(at, (<Lane>lane).stalled_since())
-        return at
+        return 0 if self.requests is None else max(self.requests.stalled_since(), self.responses.stalled_since())
 
     def stop_connecting(self) -> None:
         """Stop watching the broker's socket for the end of its connect."""
         if self.connecting:
             self.connecting = False
             self.worker.loop.remove_writer(self.broker_fd)
-
-    def note_progress(self) -> None:
-        """Note that a sink took bytes, so the connection is not idle."""
-        self.last_at = monotonic_ns()
-
-    def use_plan(self, Plan plan not None) -> None:
-        """Use *plan* for all further frames."""
-        self.plan = plan
 
     # Decisions of filters about held frames: the owner calls these, at once or later
 
@@ -576,7 +559,7 @@ cdef class Link(LinkBase):
         if self.requests is not None:
             for lane in (self.requests, self.responses):
                 (<Lane>lane).other = None
-                (<Lane>lane).pipe.forget()
+                (<Lane>lane).pipe.lane = None
                 (<Lane>lane).pipe = None
                 (<Lane>lane).link = None
         self.requests = self.responses = None
@@ -596,10 +579,12 @@ def overdue(Worker worker not None, owner: object, timeouts: Timeouts, uint64_t 
     cdef uint64_t connect = timeouts.connect * 1e9
     cdef list found = []
     cdef Link link
+    cdef uint64_t since
     for link in worker.links_of.get(owner, ()):
+        since = link.incomplete_frame_since
         if not link.received_request and not link.is_authenticated and now > link.opened_at + first_request:
             found.append((link, FIRST_REQUEST_TIMEOUT))
-        elif has_stalled(link, frame, now):
+        elif since and now > since + frame:
             found.append((link, FRAME_TIMEOUT))
         elif link.life == HALF_CLOSED and now > link.last_at + half_closed:  # the time without any byte after one side's FIN
             found.append((link, HALF_CLOSED_TIMEOUT))
@@ -608,12 +593,3 @@ def overdue(Worker worker not None, owner: object, timeouts: Timeouts, uint64_t 
         elif link.connecting and now > link.opened_at + connect:
             found.append((link, None))
     return found
-
-
-cdef bint has_stalled(Link link, uint64_t frame, uint64_t now) except -1:
-    """Return whether a frame is incomplete and no byte of it came for *frame* nanoseconds."""
-    cdef uint64_t since
-    if link.requests is None:
-        return False
-    since = max(link.requests.stalled_since(), link.responses.stalled_since())
-    return since != 0 and now > since + frame

@@ -38,7 +38,7 @@ class LinkOwner(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """Plan of new links; links that exist are given another one by ``Link.use_plan``."""
+        """Plan of new links; links that exist are given another one (``Link.plan``)."""
 
     @property
     def limits(self) -> Limits:

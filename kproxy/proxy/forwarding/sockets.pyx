@@ -487,7 +487,7 @@ cdef class SocketPipe(Pipe):
                     link.settle()
             return 0
         self.unsent_at += n
-        link.note_progress()
+        link.last_at = monotonic_ns()  # not idle
         if self.unsent_at == self.unsent_size:
             self.free_unsent()
             if self.lane.passed_count:

@@ -15,15 +15,16 @@ cdef enum:
     NOT_SELECTED_FOR_TAP = 0xFFFFFFFF  # nothing: the configuration says so
 
 
+@cython.final
 cdef class WorkerTap:
     cdef readonly TapWriter ring
     cdef Counters counters
     cdef uint64_t reader  # the reader for which openings and reserved bytes count; 0: none
-    cdef bint paused
-    cdef int64_t clock_offset
+    cdef public bint paused  # it gets no further request, for want of memory
+    cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch: the tap's times are those of the epoch
     cdef readonly uint64_t faults
 
-    cdef bint is_read(self) noexcept
+    cpdef bint is_read(self) noexcept
     cdef void change_reader(self, uint64_t reader) noexcept
     cdef uint64_t most_of(self, uint64_t size, bint learned) noexcept
     cdef void write(self, int kind, uint64_t number, int direction, uint64_t at, const uint8_t *data, size_t size) noexcept

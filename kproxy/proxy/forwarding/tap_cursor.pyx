@@ -103,8 +103,8 @@ cdef class WorkerTap:
         self.ring = ring
         self.counters = counters
 
-    cdef bint is_read(self) noexcept:
-        """Return whether a reader is attached."""
+    cpdef bint is_read(self) noexcept:
+        """Return whether a reader is attached, or awaited. Requests that its predecessor lost are counted by then."""
         cdef uint64_t reader = self.ring.reader_epoch()
         if reader != self.reader:
             self.change_reader(reader)
@@ -527,9 +527,7 @@ cdef class TapCursor:
 
     cdef void end_frame(self, uint64_t now) noexcept:
         """Finish the frame in processing, whose last byte was taken."""
-        if self.is_tapped() and self.withholds:
-            self.write_withheld()
-        self.withholds = False
+        self.write_withheld()
         if not self.is_tapped():
             return
         if self.omitted:
@@ -554,8 +552,10 @@ cdef class TapCursor:
         self.link.worker.ring.reserved -= 1
 
     cdef void write_withheld(self) noexcept:
-        self.link.worker.write_data(self.link.number, self.direction, self.last_at, 0, &self.last, 1)
-        self.untimed = self.direction == DIRECTION_REQUEST
+        if self.withholds and self.is_tapped():
+            self.link.worker.write_data(self.link.number, self.direction, self.last_at, 0, &self.last, 1)
+            self.untimed = self.direction == DIRECTION_REQUEST
+        self.withholds = False
 
     cdef void note_edits(self, const uint8_t *text, size_t size, uint64_t now) noexcept:
         """Write, before the last byte of the frame in processing, what filters do to it; nothing if the ring has no room."""
@@ -582,18 +582,14 @@ cdef class TapCursor:
     cdef void settle(self, uint64_t now) noexcept:
         """Write what is due, as nothing more comes."""
         self.flush(now)
-        if self.is_tapped() and self.withholds:
-            self.write_withheld()
-        self.withholds = False
+        self.write_withheld()
         if self.omitted:
             self.link.write_left_out(
                 TAP_SNAPPED if self.is_tapped() and self.snaps else TAP_LEFT_OUT, self.direction, self.omitted, now
             )
-            self.omitted = 0
-            if not self.is_tapped():
-                self.link.release(LEFT_OUT_ROOM)
-        if self.is_tapped():
+        if self.omitted or self.is_tapped():
             self.link.release(LEFT_OUT_ROOM)
+        self.omitted = 0
         self.opening = LEFT_OUT_OF_TAP
 
     cdef void flush(self, uint64_t now, uint64_t sent_at=0) noexcept:

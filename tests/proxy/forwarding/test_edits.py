@@ -103,7 +103,7 @@ async def test_the_exchange_says_what_each_filter_did(later: bool, snaplen: int)
         assert exchange.request.wire_size == len(sent[number])
         assert exchange.request.data == sent[number][4 : snaplen or None]
         assert exchange.latency_ms is not None
-    assert bench.worker.tap_faults == 0
+    assert bench.worker.tapping is not None and bench.worker.tapping.faults == 0
     assert tap.writer.reserved_bytes == 0
 
 

@@ -125,9 +125,10 @@ async def test_a_tap_that_pauses_for_want_of_memory_leaves_out_exchanges_and_cou
     tap = Tapped().attach()
     bench = Bench(tap=tap.writer)
     await exchange(bench, METADATA, METADATA_ANSWER)
-    bench.worker.tap_paused = True
+    assert bench.worker.tapping is not None
+    bench.worker.tapping.paused = True
     await exchange(bench, METADATA, METADATA_ANSWER)
-    bench.worker.tap_paused = False
+    bench.worker.tapping.paused = False
     await exchange(bench, METADATA, METADATA_ANSWER)
     tap.read()
     assert bench.counters.total_of(Total.LEFT_OUT_MEMORY_BUDGET) == 1
@@ -324,7 +325,7 @@ async def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on(
     bench = Bench()
     await bench.send(bench.client, METADATA[:14])
     await bench.settled()
-    bench.link.use_plan(Plan(Chain([Holds()])))
+    bench.link.plan = Plan(Chain([Holds()]))
     await bench.send(bench.client, METADATA[14:] + METADATA)
     assert await bench.receive(bench.broker, 2 * len(METADATA)) == METADATA * 2
     assert bench.counters.total_of(Total.HELD_FRAMES) == 1
@@ -342,7 +343,7 @@ async def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() 
     assert from_sockaddr(bench.link.local_address()) == here
     assert bench.link.take_client() == -1
     bench.link.return_client(handed)
-    assert bench.link.client_socket() == handed
+    assert bench.link.sockets()[0] == handed
     taken = bench.link.take_client()
     bench.link.close(CloseCause.IDLE)
     bench.link.return_client(taken)  # closed by now: so is what comes back

@@ -189,7 +189,7 @@ def check(watched: Watched, bench: Bench, sent: list[Pair], *, others: int = 0) 
                 cut += bool(frame.cut)
     if not totals[Total.LEFT_OUT_ANALYZER_RESTARTED]:
         assert totals[Total.BODIES_LEFT_OUT] == cut
-    assert bench.worker.tap_faults == 0
+    assert bench.worker.tapping is not None and bench.worker.tapping.faults == 0
     assert watched.writer.reserved_bytes == 0
 
 
@@ -251,7 +251,9 @@ def test_what_a_reader_leaves_that_dies_is_counted_once_another_is_there(
         watched.settle()
         watched.die()
         watched.attach()
-        assert bench.worker.tap_is_read  # which counts, as the next request would
+        assert (
+            bench.worker.tapping is not None and bench.worker.tapping.is_read()
+        )  # which counts, as the next request would
         check(watched, bench, sent)
 
     run(work)
