@@ -1,7 +1,6 @@
 /** The line in which a breakpoint is written, and the list of breakpoints that are set. */
 
 import { get } from "./api.js";
-import { say } from "./asking.js";
 import { FilterLine } from "./filter_line.js";
 import { note } from "./route.js";
 import { counted, visible } from "./text.js";
@@ -88,7 +87,8 @@ export class BreakpointLine {
     const made = { condition, direction: this.direction };
     const { breakpoints } = this.stopped;
     const at = this.changing ? breakpoints.findIndex((one) => isSame(one, this.changing)) : -1;
-    if (await this.put(at < 0 ? [...breakpoints, made] : breakpoints.with(at, made))) this.stopChanging();
+    await this.stopped.set(at < 0 ? [...breakpoints, made] : breakpoints.with(at, made));
+    this.stopChanging();
   }
 
   change(one) {
@@ -107,18 +107,8 @@ export class BreakpointLine {
   }
 
   async remove(one) {
-    await this.put(this.stopped.breakpoints.filter((other) => !isSame(other, one)));
+    await this.stopped.set(this.stopped.breakpoints.filter((other) => !isSame(other, one)));
     this.list.closest("#view").focus();
-  }
-
-  async put(breakpoints) {
-    try {
-      await this.stopped.set(breakpoints);
-      return true;
-    } catch (error) {
-      say(error.message);
-      return false;
-    }
   }
 }
 

@@ -156,30 +156,18 @@ export class Breakpoints {
 
   async decide(stop, action) {
     if (this.editor.stop?.id === stop.id) return this.editor.decide(action);
-    try {
-      const rule = action === "resume" ? null : await this.stopped.rule(stop.id, action);
-      await this.stopped.decide(stop.id, action);
-      return this.noteDone({ stop, action, more: {}, changed: [], rule });
-    } catch (error) {
-      return say(error.message);
-    }
+    const rule = action === "resume" ? null : await this.stopped.rule(stop.id, action);
+    await this.stopped.decide(stop.id, action);
+    return this.noteDone({ stop, action, more: {}, changed: [], rule });
   }
 
-  async keep(id) {
-    try {
-      await this.stopped.keep(id, MORE_S);
-    } catch (error) {
-      say(error.message);
-    }
+  keep(id) {
+    return this.stopped.keep(id, MORE_S);
   }
 
   async resumeAll() {
-    try {
-      const { resumed } = await this.stopped.resumeAll();
-      say(`${counted(resumed, "message")} went on.`);
-    } catch (error) {
-      say(error.message);
-    }
+    const { resumed } = await this.stopped.resumeAll();
+    say(`${counted(resumed, "message")} went on.`);
   }
 
   noteDone(what) {

@@ -16,12 +16,8 @@ const FORMATS = [
 
 /** Show the fields in which two exchanges differ. */
 export async function compare(a, b) {
-  try {
-    const { differences } = await get("compare", { a, b });
-    ask(`Exchanges ${a} and ${b}`, differences.length ? differing(differences, a, b) : html`<p>They are equal.</p>`);
-  } catch (error) {
-    say(error.message);
-  }
+  const { differences } = await get("compare", { a, b });
+  ask(`Exchanges ${a} and ${b}`, differences.length ? differing(differences, a, b) : html`<p>They are equal.</p>`);
 }
 
 function differing(differences, a, b) {

@@ -262,5 +262,6 @@ async function begin() {
   if (source.live || source.loading) listen();
 }
 
+// What a view does not handle of a request that the server refused is said here.
 window.addEventListener("unhandledrejection", (event) => say(event.reason?.message ?? String(event.reason)));
 begin();

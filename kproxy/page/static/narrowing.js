@@ -71,12 +71,8 @@ export class Narrowing {
   async addBreakpoint(condition) {
     const { breakpoints } = this.stopped;
     const made = { condition, direction: "request" };
-    try {
-      if (!breakpoints.some((one) => one.condition === condition && one.direction === made.direction)) await this.stopped.set([...breakpoints, made]);
-      go("breakpoints");
-    } catch (error) {
-      say(error.message);
-    }
+    if (!breakpoints.some((one) => one.condition === condition && one.direction === made.direction)) await this.stopped.set([...breakpoints, made]);
+    go("breakpoints");
   }
 }
 
