@@ -340,7 +340,6 @@ class GrowingFile:
         self._raw = open_raw(path)
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """See RawFile."""
         while not (count := self._raw.readinto(buffer)):
             replacement = self._replacement()
             if replacement is not None:

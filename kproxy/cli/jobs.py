@@ -349,6 +349,5 @@ class _PartLines(Observer):
         self._task = task
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if shown:
             self._task.add_line(self._lines.time_of(event), self._lines.render(event, bodies))

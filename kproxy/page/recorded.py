@@ -121,7 +121,6 @@ class Recorded(Store):
         return ""
 
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
-        """See Store."""
         return "exchanges e"
 
     def lacking(self, names: set[str]) -> str:
@@ -131,7 +130,6 @@ class Recorded(Store):
         return "contents of records are not shown: kproxy open --records" if is_withheld else ""
 
     def item(self, number: int) -> Item | None:
-        """See Store."""
         return self.blocks.get(number)
 
     def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
@@ -229,7 +227,6 @@ class Arriving:
         self._poll.register(raw, select.POLLIN)
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """See RawFile."""
         while not self._poll.poll(LOOK_MS):
             if not self._waits():
                 return 0

@@ -118,7 +118,6 @@ class Tabled(Store):
             return self._connection.cursor()
 
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
-        """See Store."""
         wanted = sorted({COLUMNS[name].sql.removeprefix("e.") for name in names} | {"number"})
         own = [name for name in wanted if name not in ENDS]
         keys = ", connection_id, exchange" if len(own) < len(wanted) else ""

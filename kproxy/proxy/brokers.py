@@ -56,7 +56,6 @@ class BrokerTable:
         self._targets: dict[int, tuple[str, int]] = {}
 
     def advertise(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
-        """Return the address that clients are to use for a broker, and serve it from now on; None: refused, and counted."""
         return self._advertised.address_of(node_id, connection.listener) if self.learn(node_id, host, port) else None
 
     def learn(self, node_id: int, host: str, port: int) -> bool:
@@ -69,7 +68,6 @@ class BrokerTable:
         return True
 
     def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
-        """Return the address that clients use for a broker that is known at this address; None: it is not."""
         if self._targets.get(node_id) != (host, port):
             return None
         return self._advertised.address_of(node_id, connection.listener)

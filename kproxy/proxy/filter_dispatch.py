@@ -91,7 +91,6 @@ class FilterDispatch:
         return is_token
 
     def on_request(self, link: Link, frame: bytes) -> bool:
-        """Decide about a request; False: the verdict comes later, and resumes the link."""
         if link.silent and link.requests is not None and link.requests.discarding:
             return True
         if self.logins is not None and self.logins.is_login(link, frame):
@@ -102,7 +101,6 @@ class FilterDispatch:
         return self._apply_when_ready(link, Direction.REQUEST, outcome, frame, edits)
 
     def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
-        """Decide about a response; False: the verdict comes later, and resumes the link."""
         if link.silent and link.responses is not None and link.responses.discarding:
             return True
         if current[0] == ApiKey.API_VERSIONS and frame[AFTER_CORRELATION_ID:] in self._unchanged:
@@ -122,25 +120,21 @@ class FilterDispatch:
         return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame, edits)
 
     def on_head(self, link: Link, current: PairedRequest, head: bytes) -> bytes | None:
-        """Rewrite the beginning of a response, size field included; None: close the connection."""
         changed = self.chain.on_head(self._facts_of(link), _request_of(current), head)
         if changed != head:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
     def on_tail(self, link: Link, current: PairedRequest, tail: bytes) -> bytes:
-        """Rewrite the end of a response that was not held whole; return as many bytes."""
         changed = self.chain.on_tail(self._facts_of(link), _request_of(current), tail)
         if changed != tail:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
     def on_beginning(self, link: Link, side: int, api_key: int, api_version: int, beginning: bytes) -> Want:
-        """Return what to do with a frame whose topics decide that."""
         return self.chain.wanted_of(Direction(side), api_key, api_version, beginning)
 
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
-        """Return what to do with a frame that is too large to be held."""
         frame = Direction(side), api_key, api_version
         want = self.chain.when_too_large_to_hold(*frame, size)
         if want is not Want.REFUSE:

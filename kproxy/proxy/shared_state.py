@@ -153,11 +153,9 @@ class Count:
 
     @property
     def value(self) -> int:
-        """The number now."""
         return self._counts.add(self._slot, 0)
 
     def add(self, amount: int = 1) -> int:
-        """Add to it, and return the sum."""
         return self._counts.add(self._slot, amount)
 
 
@@ -170,7 +168,6 @@ class KeptBytes:
         self._size = size
 
     def read(self) -> bytes:
-        """Return what was written last; zeros at first."""
         return os.pread(self._fd, self._size, self._offset)
 
     def write(self, data: bytes) -> None:

@@ -380,11 +380,9 @@ class VirtualCluster:
     # LinkOwner: called by acceptors
 
     def admit_client(self, peer: bytes) -> int | None:
-        """Count a connection of the client's host; return its slot, or None if a limit refuses it."""
         return self.admission.admit(peer)
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
-        """Open a link that takes more than connecting two sockets."""
         self._run(self.opener.open(link))
         self._set_target(acceptor)  # a name may have been resolved since
 
@@ -440,7 +438,6 @@ class VirtualCluster:
             self.reachability.reached()
 
     def on_own_response(self, link: Link, frame: bytes | None) -> None:
-        """Hand the login of a link its response."""
         if link.login is not None:
             link.login.on_response(frame)
 
@@ -473,7 +470,6 @@ class VirtualCluster:
         return counted
 
     def on_out_of_memory(self, link: Link, size: int) -> None:
-        """Log that a link is closed to free memory."""
         about = {"connection": link.number, "client": client_of(link), "cause": CloseCause.MEMORY.name.lower()}
         log("warning", "closed to free memory", bytes=size, reason="limits.memory is used up", **about)
 
@@ -498,7 +494,6 @@ class VirtualCluster:
     # LinkOwner: for the tap and the admin port
 
     def describe(self, link: Link, from_start: bool) -> bytes:
-        """Return the body of the tap's OPEN record."""
         return open_record(link, self.cluster.name, from_start)
 
     def row_of(self, link: Link, now: int, worker: int) -> Connection:

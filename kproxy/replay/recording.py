@@ -139,7 +139,6 @@ class _Collector(Observer):
         self._source = source.number
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if not isinstance(event, Exchange):
             self._note_other(event)
             return

@@ -179,25 +179,21 @@ class SharedView(ClusterView):
             super().note(frame)
 
     def topic_name(self, topic_id: str) -> str | None:
-        """See ClusterView."""
         with self._lock:
             return super().topic_name(topic_id)
 
     @property
     def topics(self) -> Mapping[str, str]:
-        """See ClusterView: as known now."""
         with self._lock:
             return dict(super().topics)
 
     @property
     def brokers(self) -> Mapping[int, str]:
-        """See ClusterView: as known now."""
         with self._lock:
             return dict(super().brokers)
 
     @property
     def cluster_id(self) -> str | None:
-        """See ClusterView."""
         with self._lock:
             return super().cluster_id
 
