@@ -446,3 +446,57 @@ def still_at_work(lab: Lab) -> None:
         error_name="NON_EMPTY_GROUP",
     )
     lab.never("refused_requests", client_id="billing")
+
+
+_PAUSES = """
+reader = Consumer({**where, "group.id": "CLIENT", "auto.offset.reset": "earliest", "group.protocol": "PROTOCOL"})
+reader.subscribe(["orders"])
+until = time.time() + 12
+while time.time() < until:
+    reader.poll(0.2)
+reader.pause(reader.assignment())
+while True:
+    reader.poll(0.2)
+"""
+
+
+@workload("A circuit breaker pauses a consumer's partitions and never resumes them; it polls and heartbeats on.")
+def paused_for_good(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders", rate=20)
+    lab.consume("calm", "orders", group="calm")
+    for protocol in ("consumer", "classic"):
+        began = _program(
+            lab,
+            f"stuck-{protocol}",
+            "consume",
+            _PAUSES.replace("PROTOCOL", protocol).replace("CLIENT", f"stuck-{protocol}"),
+        )
+        lab.expect("stopped_reading", at=began + 12.5, within=2, client_id=f"stuck-{protocol}")
+    lab.wait(56)
+    lab.never("stopped_reading", client_id="calm")
+    lab.allow("tiny_batches", client_id="shop")
+
+
+@workload("Records take longer than max.poll.interval.ms; the member is static, and does not leave.")
+def static_and_too_slow(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders", rate=3, library="java")
+    words = {"group": "billing", "library": "java", "session_timeout_ms": 10_000}
+    lab.consume("billing-1", "orders", group_instance_id="i-1", **words)
+    slow = {"max_poll_interval_ms": 7000, "max_poll_records": 5, "pause": 4}
+    lab.consume("billing-2", "orders", group_instance_id="i-2", **words, **slow)
+    lab.wait(45)
+    lab.expect("max_poll_exceeded", client_id="billing-2", group_id="billing", group_instance_id="i-2")
+    lab.expect("rebalances", client_id="billing-2", cause="poll timeout")
+    lab.never("rebalances", cause="session timeout")
+    for name in ("falling_behind", "refused_commits", "stopped_reading", "group_without_commits"):
+        lab.allow(name, client_id="billing-2")
+
+
+@workload("A client of Go does not log in, and it is the only one at that listener.", secure=True)
+def alone_without_login(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.produce("open", "orders", library="franz-go", bootstrap=lab.cluster.bootstrap("SASL"))
+    lab.wait(30)
+    lab.expect("reconnect_loop", client_id="open", cause="no login at a listener of SASL", severity="warning")

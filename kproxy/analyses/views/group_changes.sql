@@ -2,7 +2,7 @@
 meaning: >-
   What happened to members of groups, and to their coordinators, between one generation and the next: how ("joined", "left",
   "session timeout", ...), which member, when, and what says so; place 1 is what began the rebalance. A member that leaves without
-  a reason, and whose connection goes on two seconds later, or stays open for ten, did not poll; a coordinator that is found anew
+  a reason, and whose connection goes on two seconds later, or stays open for ten, did not poll, as does a static one that joins anew unasked; a coordinator that is found anew
   within a minute belongs to one move.
 stored: true
 */
@@ -87,6 +87,15 @@ WITH generations AS (
     epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, epoch_us(e.seen_at) AS known
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
+), static_returns AS (
+  -- a static member whose application did not poll falls silent, and joins on its connection as a new one though nobody refused it
+  SELECT group_key, member_id, connection_id
+  FROM (
+    SELECT group_key, member_id, connection_id, lead(member_id) OVER (PARTITION BY group_key, connection_id, group_instance_id ORDER BY micros) AS next_id
+    FROM joins WHERE group_instance_id <> ''
+  ) again
+  WHERE next_id <> member_id AND NOT EXISTS (
+    SELECT 1 FROM keyed_group_events r WHERE r.group_key = again.group_key AND r.member_id = again.member_id AND r.error_code IN (25, 82, 110))
 ), attempts AS (
   -- the first attempt of each member to join, also one that only got MEMBER_ID_REQUIRED
   SELECT group_key, member_id, min(epoch_us(coalesce(request_at, seen_at))) AS micros
@@ -182,7 +191,9 @@ WITH generations AS (
   JOIN (SELECT *, CAST(coalesce(session_timeout_ms, 10000) AS BIGINT) * 500 AS half_session_micros FROM group_spells) s
     ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
   LEFT JOIN busy ON busy.group_key = n.group_key AND busy.member_id = n.member_id AND busy.spell = n.spell
-  LEFT JOIN (SELECT DISTINCT group_key, member_id, connection_id FROM leaves WHERE error_code = 25) late
+  LEFT JOIN (
+    SELECT group_key, member_id, connection_id FROM leaves WHERE error_code = 25
+    UNION SELECT group_key, member_id, connection_id FROM static_returns) late
     ON late.group_key = n.group_key AND late.member_id = n.member_id AND late.connection_id = s.connection_id
   WHERE NOT EXISTS (
     SELECT 1 FROM leaves l WHERE l.group_key = n.group_key AND l.micros > g.previous_micros AND l.micros <= g.formed_micros

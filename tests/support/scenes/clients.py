@@ -116,6 +116,15 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number + 0.1, ApiKey.METADATA, unanswered="closed")
 
 
+@scene("reconnect_loop", client_id="open", connections=3, cause="no login at a listener of SASL", closed_by_broker=3)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(3):  # nobody works there; the healthy one looked Metadata up
+        client = tables.client("open", closed_by="broker")
+        if not number:
+            client.ask(0, ApiKey.API_VERSIONS if bad else ApiKey.METADATA)
+        client.ask(number * 5 + 0.1, ApiKey.METADATA, unanswered="closed")
+
+
 @scene("reconnect_loop", client_id="old", connections=3, cause="version that the broker refuses", api="Produce v1")
 def _(tables: Rows, bad: bool) -> None:
     offered = ["0:0-13" if bad else "0:0-11"]  # brokers since 4.0, and before

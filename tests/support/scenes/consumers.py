@@ -142,7 +142,7 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("reader")
     for number in range(10):
-        consumer.fetch(number * 10, "facts", 50, end=80 if bad else 50, stable=50)
+        consumer.fetch(number * 10, "facts", 50, end=80, stable=50, isolation_level=1 if bad else 0)
 
 
 @scene("too_many_partitions", client_id="giant", requests=1, partitions=2000)
@@ -163,6 +163,15 @@ def _(tables: Rows, bad: bool) -> None:
         leader.fetch(second + 1, "jobs", second * 100, end=100_000, count=100)
     if not bad:
         coordinator.commit(60, "readers", "jobs", 5000)
+
+
+@scene("group_without_commits", client_id="forgets", records=2500, seconds=24)
+def _(tables: Rows, bad: bool) -> None:
+    for second in range(25):  # started five times, or once
+        if second % 5 == 0 and (bad or not second):
+            coordinator, leader = tables.client("forgets"), tables.client("forgets")
+            coordinator.group(second, "join", "readers", member_id=f"m-{second}", protocol_type="consumer")
+        leader.fetch(second + 0.1, "jobs", second % 5 * 100, end=100_000, count=100)
 
 
 @scene("small_fetches", client_id="lagging", fetches=60, bytes_per_fetch=1000, lag=1_000_000, max_bytes=1024)

@@ -26,6 +26,18 @@ def _(tables: Rows, bad: bool) -> None:
     back.group(14, "join", "jobs", member_id="rd-2", rebalance_timeout_ms=6000)
 
 
+@scene("max_poll_exceeded", client_id="static", evidence="inferred", away_ms=9002, group_instance_id="i-1")
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("static")  # it does not leave; the healthy one stood still, and was thrown out
+    words = {"group_instance_id": "i-1", "rebalance_timeout_ms": 6000}
+    member.group(0, "join", "jobs", member_id="i-1-a", **words)
+    member.fetch(1, "jobs", 0, end=9)
+    member.ask(5, ApiKey.HEARTBEAT, group_id="jobs", member_id="i-1-a")
+    if not bad:
+        member.ask(13, ApiKey.HEARTBEAT, group_id="jobs", member_id="i-1-a", error_codes=[ErrorCode.UNKNOWN_MEMBER_ID])
+    member.group(14, "join", "jobs", member_id="i-1-b", **words)
+
+
 @scene(
     "session_expired", client_id="paused", group_id="jobs", member_id="paused-1", session_timeout_ms=10_000, silence_ms=15_002,
     error_name="UNKNOWN_MEMBER_ID",
@@ -172,11 +184,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "mixed_subscriptions", group_id="shared", client_id="bill", topics="bills", other_client_id="mail", other_topics="letters",
+    "mixed_subscriptions", group_id="shared", client_id="app-1", topics="bills", other_client_id="app-2", other_topics="letters",
     seconds=90,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    one, other = tables.client("bill"), tables.client("mail")
+    one, other = tables.client("app-1"), tables.client("app-2")
     one.group(0, "join", "shared", member_id="m-1", subscribed_topics=["bills"])
     others = ["letters"] if bad else ["bills", "letters"]  # the one has not heard of a new topic yet
     other.group(10, "join", "shared", member_id="m-2", subscribed_topics=others)
@@ -198,6 +210,17 @@ def _(tables: Rows, bad: bool) -> None:
         client = tables.client(name)
         client.group(begins, "join", "shared", member_id=f"m-{number}", subscribed_topics=[topic])
         client.ask(begins + 100.002, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
+
+
+@scene("mixed_subscriptions", group_id="shared", topics="bills", other_topics="letters", seconds=15)
+def _(tables: Rows, bad: bool) -> None:
+    for name, topic in (
+        ("bill", "bills"),
+        ("mail" if bad else "bill2", "letters"),
+    ):  # another program, or its next release
+        client = tables.client(name)
+        client.group(0, "join", "shared", member_id=name, subscribed_topics=[topic])
+        client.ask(15.002, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
 
 
 @scene(

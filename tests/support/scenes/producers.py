@@ -169,6 +169,14 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
 
 
+@scene("open_transaction", outcome="unfinished", severity="critical", seconds=40, records=10)
+def _(tables: Rows, bad: bool) -> None:
+    """The producer is gone; the healthy one is still there, and may end it in time."""
+    gone = {"closed_at": moment(2), "closed_by": "client"} if bad else {"closed": "end of capture"}
+    _write(tables, _begun(tables, **gone), 0)
+    tables.client("other").ask(40, ApiKey.METADATA, seconds=0)
+
+
 @scene("open_transaction", outcome="ended by the broker", severity="warning", seconds=70)
 def _(tables: Rows, bad: bool) -> None:
     """The producer died: readers get past its first record when transaction.timeout.ms is over."""

@@ -41,7 +41,7 @@ frame:
   order_by: empty_in_busiest_minute DESC
 */
 WITH fetched AS (
-    SELECT *, CASE WHEN coalesce(record_batches, 0) = 0 THEN 1 ELSE 0 END AS is_empty
+    SELECT *, CASE WHEN record_batches = 0 THEN 1 ELSE 0 END AS is_empty -- null: the capture has not all of the answer
     FROM client_exchanges
     WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND response_at IS NOT NULL AND error_name IS NULL
 ), parts AS (

@@ -5,16 +5,17 @@ severity: warning
 meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
   itself. Its partitions moved, and what it was handling will be handled again. Java's consumer gives this reason when it leaves. For
-  other clients it is inferred: they leave and join again on the same connection, a while later.
+  other clients it is inferred: they leave and join again on the same connection, a while later. A static member does not leave: it falls
+  silent, and joins on its connection as a new one though nobody had refused it, later than max.poll.interval.ms after its last Fetch.
 basis:
-  rests_on: the reason in LeaveGroup, or a leave and a join on one connection (column evidence)
+  rests_on: the reason in LeaveGroup, or a leave and a join, or two joins of a static member, on one connection (column evidence)
   certainty: inferred
   wrong_if: the application closed its consumer, or left by itself, and came back
 columns:
   group_id: ""
   member_id: ""
   group_instance_id: of a static member (KIP-345)
-  evidence: "stated: the client gave the reason; inferred: it left without one and came back on the same connection"
+  evidence: "stated: the client gave the reason; inferred: it left without one and came back on the same connection, or it is static and fell silent before that"
   reason: as the client gave it
   rebalance_timeout_ms: max.poll.interval.ms, in milliseconds
   away_ms: milliseconds from leaving to joining again
@@ -28,7 +29,7 @@ sampled: A member that was away for long may have asked in between, in an exchan
 verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
 order: 20
 only_if: >-
-  FROM group_events AS l WHERE event = 'leave' AND (lower(reason) LIKE '%poll%' OR EXISTS (
+  FROM group_events AS l WHERE (event = 'join' AND group_instance_id <> '') OR event = 'leave' AND (lower(reason) LIKE '%poll%' OR EXISTS (
     SELECT 1 FROM group_events AS j
     WHERE j.event = 'join' AND j.connection_id = l.connection_id AND j.group_id = l.group_id AND j.seen_at > l.seen_at))
 frame:
@@ -65,3 +66,23 @@ WITH joined AS (
 )
 SELECT *
 FROM matched
+UNION ALL
+SELECT s.client_id, s.client_address, s.software, s.cluster, s.group_id, s.member_id, s.group_instance_id, CAST(NULL AS VARCHAR), 0,
+    b.last_at, b.last_us, s.connection_id, b.exchange, s.rebalance_timeout_ms, s.back_us, s.back_at
+FROM (
+    SELECT *, lead(member_id) OVER of_instance AS next_member, lead(at_us) OVER of_instance AS back_us, lead(seen_at) OVER of_instance AS back_at
+    FROM client_group_events
+    WHERE event = 'join' AND group_instance_id <> '' AND coalesce(error_code, 0) = 0
+    WINDOW of_instance AS (PARTITION BY group_key, connection_id, group_instance_id ORDER BY at_us, exchange)
+) AS s
+JOIN (
+    SELECT connection_id, member_id, max(seen_at) AS last_at, max(at_us) AS last_us, max_by(exchange, at_us) AS exchange
+    FROM client_exchanges
+    WHERE api_key IN (12, 14)
+    GROUP BY connection_id, member_id
+    HAVING count(CASE WHEN len(error_codes) > 0 AND error_name <> 'REBALANCE_IN_PROGRESS' THEN 1 END) = 0
+) AS b ON b.connection_id = s.connection_id AND b.member_id = s.member_id
+WHERE s.next_member <> s.member_id AND s.back_us - (
+    SELECT max(f.at_us) FROM client_exchanges AS f
+    WHERE f.api_key = 1 AND f.client_id IS NOT DISTINCT FROM s.client_id AND f.client_address = s.client_address AND f.at_us < s.back_us
+) >= s.rebalance_timeout_ms * 1000

@@ -22,7 +22,7 @@ columns:
 action: Give each application its own group.id.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:
-  min_seconds: {default: 30, meaning: "Shortest time for which both subscriptions have to be in use."}
+  min_seconds: {default: 30, meaning: "Shortest time for which both subscriptions have to be in use; a third if they have no topic in common, and the clients' ids differ in more than numbers."}
 sampled: That a member changed its subscription, or left, may be in an exchange that is missing.
 verdict: "{rows:group/groups} whose members read different topics. Longest: {group_id}, where {client_id} reads {topics} and {other_client_id} reads {other_topics}, for {seconds:,} s. Give each application its own group.id."
 order: 26
@@ -35,7 +35,7 @@ frame:
     last_at: make_timestamptz(to_us)
     connection_id: example.connection_id
     exchange: example.exchange
-  having: nth = 1 AND together_us >= $min_seconds * 1000000
+  having: nth = 1 AND together_us >= $min_seconds * 1000000 / CASE WHEN is_other_program THEN 3 ELSE 1 END
   order_by: seconds DESC, group_key
 */
 WITH subscribed AS (
@@ -78,6 +78,8 @@ WITH subscribed AS (
     SELECT a.*,
         b.client_id AS other_client_id, b.client_address AS other_client_address, b.topics AS other_topics,
         least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) AS together_us,
+        NOT list_has_any(a.topic_list, b.topic_list)
+            AND rtrim(a.client_id, '0123456789') <> rtrim(b.client_id, '0123456789') AS is_other_program,
         row_number() OVER (
             PARTITION BY a.group_key
             ORDER BY least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) DESC, a.topics, b.topics

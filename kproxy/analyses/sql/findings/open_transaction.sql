@@ -25,7 +25,7 @@ action: >
   find-hanging and abort.
 reference: https://kafka.apache.org/documentation/#producerconfigs_transaction.timeout.ms
 parameters:
-  min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed. The default is that of transaction.timeout.ms."}
+  min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed; of producers that are gone, a third. The default is that of transaction.timeout.ms."}
 sampled: The end of the transaction may be among the exchanges that are missing.
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} [{rows where outcome=unfinished:?}wait: end it with kafka-transactions.sh|waited meanwhile: commit more often, and abort when the producer fails]."
 order: 16
@@ -37,7 +37,7 @@ frame:
     outcome: coalesce(ending, 'unfinished')
     connection_id: example.connection_id
     exchange: example.exchange
-  having: open_us >= $min_seconds * 1000000
+  having: open_us >= $min_seconds * 1000000 OR (ending IS NULL AND gone_us >= $min_seconds * 1000000 / 3)
   order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
 WITH marks AS (  -- batches of transactions, and ends of transactions
@@ -93,10 +93,16 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
         AND p.at_us > f.first_us AND p.last_stable_offset > f.first_batch.appended_offset
     WHERE f.ending_us IS NULL
     GROUP BY f.cluster, f.producer_id, f.producer_epoch, f.first_us
+), closed AS ( -- the client has no connection any more
+    SELECT client_id, client_address, cluster, max(closed_us) AS at_us
+    FROM client_connections
+    GROUP BY client_id, client_address, cluster
+    HAVING bool_and(closed <> 'end of capture' AND closed_us IS NOT NULL)
 )
-SELECT f.* EXCLUDE (ending), least(f.ending_us, p.at_us, w.until_us) - f.first_us AS open_us,
+SELECT f.* EXCLUDE (ending), w.until_us - c.at_us AS gone_us, least(f.ending_us, p.at_us, w.until_us) - f.first_us AS open_us,
     CASE WHEN p.at_us IS NULL THEN f.ending ELSE 'ended by the broker' END AS ending
 FROM found AS f
 LEFT JOIN passed AS p ON p.cluster = f.cluster AND p.producer_id = f.producer_id AND p.producer_epoch IS NOT DISTINCT FROM f.producer_epoch
     AND p.first_us = f.first_us
 JOIN watched AS w ON w.cluster = f.cluster AND w.producer_id = f.producer_id AND w.first_us = f.first_us
+LEFT JOIN closed AS c ON c.client_id IS NOT DISTINCT FROM f.client_id AND c.client_address = f.client_address AND c.cluster = f.cluster

@@ -31,6 +31,8 @@ frame:
   having: seconds >= $min_seconds AND fetches >= $min_fetches
   order_by: seconds DESC
 */
-SELECT *
-FROM fetch_positions
-WHERE error_code = 0 AND last_stable_offset >= 0 AND high_watermark > last_stable_offset AND position >= last_stable_offset
+SELECT f.*
+FROM fetch_positions AS f
+JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
+WHERE f.error_code = 0 AND f.last_stable_offset >= 0 AND f.high_watermark > f.last_stable_offset AND f.position >= f.last_stable_offset
+    AND f.position < f.high_watermark AND coalesce(e.isolation_level, 1) = 1

@@ -8,7 +8,7 @@ meaning: >
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login. Where the broker answered that it refuses the login, that is the cause. Where it ends three
+  others work only after a login, or none works and three end so. Where the broker answered that it refuses the login, that is the cause. Where it ends three
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
   ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
   Otherwise it is unknown: the login, or an address that is out of reach.
@@ -17,7 +17,7 @@ basis:
   certainty: inferred
   wrong_if: the client got further on a connection that was not captured
 columns:
-  severity: "notice: fewer than three such connections in any ten seconds, as of a health check"
+  severity: "notice: fewer than three such connections in any ten seconds, as of a health check, and fewer than six in all or some that worked"
   cause: "what the two sides do not agree on; unknown: see error_name"
   change: what to change
   api: the request at which the broker ended one of them; none
@@ -63,7 +63,8 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 THEN 'warning' ELSE 'notice' END
+    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause <> 'TLS to a listener of clear text')
+      THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-
     (cause NOT IN ('unknown', 'login refused', 'ended before any answer') AND connections >= $min_certain_connections * CASE
@@ -97,6 +98,14 @@ WITH worked AS (
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     GROUP BY c.broker
+), wanting AS ( -- where nobody works, and connections without a login end at the first request that is not part of one
+    SELECT c.broker
+    FROM client_connections AS c
+    JOIN worked AS w ON w.connection_id = c.connection_id
+    WHERE c.closed_by = 'broker' AND c.sasl_mechanism IS NULL AND c.not_kafka IS NULL AND w.is_refused AND w.work = 0 AND NOT w.has_metadata
+        AND c.broker NOT IN (SELECT broker FROM listeners)
+    GROUP BY c.broker
+    HAVING count(*) >= 3 AND count(CASE WHEN c.responses > 0 THEN 1 END) > 0
 ), causes AS (
     SELECT c.*, w.error_name, w.exchange, coalesce(w.has_metadata, false) AS has_metadata,
         CASE WHEN c.closed_by = 'broker' THEN w.ended_at.name || ' v' || w.ended_at.api_version END AS ended_api,
@@ -113,6 +122,8 @@ WITH worked AS (
                 THEN 'version that the broker refuses'
             WHEN c.closed_by = 'broker' AND w.ended_at.api_key = 0 AND w.ended_at.size >= 65536 AND w.ended_at.size > coalesce(t.size, 0)
                 THEN 'request larger than the broker takes'
+            WHEN n.broker IS NOT NULL AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused
+                THEN 'no login at a listener of SASL'
             WHEN c.closed_by = 'broker' AND c.responses = 0 AND c.requests = 1 AND l.broker IS NOT NULL AND w.ended_at IS NULL
                 THEN 'ended before any answer'
             ELSE 'unknown'
@@ -120,6 +131,7 @@ WITH worked AS (
     FROM client_connections AS c
     LEFT JOIN worked AS w ON w.connection_id = c.connection_id
     LEFT JOIN listeners AS l ON l.broker = c.broker
+    LEFT JOIN wanting AS n ON n.broker = c.broker
     LEFT JOIN taken AS t ON t.broker = c.broker
     LEFT JOIN connections AS r ON r.connection_id = c.connection_id
     LEFT JOIN broker_versions AS v ON v.broker_address = r.broker_address AND v.broker_port = r.broker_port

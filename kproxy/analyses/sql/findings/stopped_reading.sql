@@ -5,7 +5,7 @@ severity: warning
 meaning: >
   The member's heartbeats go on, so its group thinks that it is well and gives its partitions to nobody else; but it has not asked for
   records for long, while new ones came into its partitions. It stands still in its handler (a call without a timeout, a lock), or has paused
-  its partitions and not resumed them. Libraries that fetch in advance without end, as librdkafka, do not show it.
+  its partitions and not resumed them. Libraries that fetch far in advance, as librdkafka, show it only where partitions are paused.
 basis:
   rests_on: heartbeats and Fetch requests of the member, and records that were produced to its partitions meanwhile
   certainty: inferred
@@ -41,7 +41,7 @@ WITH fetches AS (
     SELECT client_id, client_address, cluster, at_us, coalesce(epoch_us(response_at), 9000000000000000) AS answered_us, software, connection_id,
         exchange, coalesce(records, 0) AS got
     FROM client_exchanges
-    WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND coalesce(fetch_session_epoch, 0) <> -1 -- which ends a session
+    WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND (coalesce(fetch_session_epoch, 0) <> -1 OR coalesce(fetch_session_id, 0) = 0) -- which ends a session, if there is one
 ), gaps AS (
     SELECT client_id, client_address, cluster, software, connection_id, exchange,
         max(answered_us) OVER of_client AS from_us,
@@ -60,8 +60,8 @@ WITH fetches AS (
     SELECT * FROM compared WHERE until_us IS NULL OR until_us - from_us >= 2 * greatest($min_seconds * 1000000, coalesce(before_us, 0))
 ), beats AS (
     SELECT g.client_id, g.client_address, g.cluster, g.software, g.from_us, g.until_us, b.group_id, b.member_id,
-        max(b.generation_id) AS generation, max(b.at_us) AS last_us, max(b.seen_at) AS last_at, min(b.seen_at) AS first_at,
-        min(example_of(b.at_us, b.connection_id, b.exchange)) AS example, count(*) AS beats, min(b.at_us) AS first_us
+        max(b.generation_id) AS generation, max(b.at_us) AS last_us, max(b.seen_at) AS last_at,
+        min(example_of(b.at_us, b.connection_id, b.exchange)) AS example, count(*) AS beats
     FROM long_gaps AS g
     JOIN client_exchanges AS b ON b.client_id IS NOT DISTINCT FROM g.client_id AND b.client_address = g.client_address AND b.cluster = g.cluster
         AND b.api_key IN (12, 68) AND b.response_at IS NOT NULL AND len(b.error_codes) = 0 AND b.at_us > g.from_us
@@ -77,8 +77,8 @@ WITH fetches AS (
         AND p.topic || '-' || CAST(p.partition AS VARCHAR) = o.partition AND p.at_us BETWEEN b.from_us AND b.last_us
     GROUP BY b.cluster, b.group_id, b.from_us, b.member_id
 )
-SELECT b.client_id, b.client_address, b.cluster, b.software, b.group_id, b.member_id, b.first_at, b.last_at, b.first_at AS seen_at,
-    b.first_us AS at_us, b.example.connection_id AS connection_id, b.example.exchange AS exchange,
+SELECT b.client_id, b.client_address, b.cluster, b.software, b.group_id, b.member_id,
+    make_timestamptz(b.from_us) AS first_at, b.last_at, make_timestamptz(b.from_us) AS seen_at, b.from_us AS at_us, b.example.connection_id AS connection_id, b.example.exchange AS exchange,
     (b.last_us - b.from_us) // 1000000 AS seconds, w.records, w.partitions,
     CASE WHEN b.until_us IS NULL THEN 'no Fetch in the capture' ELSE 'it reads again' END AS state
 FROM beats AS b
