@@ -386,7 +386,7 @@ def commits_refused(lab: Lab) -> None:
     for name in ("billing", "by-hand", "reads-only"):
         lab.never("refused_commits", client_id=name)
     lab.never("session_expired", client_id=["stranger", "old-script"])
-    for analysis in ("session_expired", "rebalances", "commit_per_record", "group_without_commits"):
+    for analysis in ("session_expired", "rebalances", "commit_storm", "group_without_commits"):
         lab.allow(analysis)
 
 

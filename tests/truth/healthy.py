@@ -647,8 +647,7 @@ def bulk_load(lab: Lab) -> None:
     bulk.stop()
     lab.wait(6)
     lab.never("noisy_neighbour")
-    lab.allow("commit_storm", client_id="billing")
-    lab.expect("commit_per_record", client_id="billing")
+    lab.expect("commit_storm", client_id="billing")
 
 
 @workload(

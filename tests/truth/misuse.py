@@ -218,7 +218,6 @@ def both_have_it(lab: Lab, library: str = "librdkafka") -> None:
     lab.wait(20)
     lab.expect("commits_backward", at=quick + 8, within=9, group_id="billing", topic="orders")
     lab.never("commits_backward", group_id="calm")
-    lab.allow("commit_per_record")
     lab.allow("commit_storm")
     lab.allow("falling_behind", client_id="billing-2")
 

@@ -574,7 +574,7 @@ def commits_too_large(lab: Lab) -> None:
     began = lab.program("reports", "consume", "home-made", [sys.executable, "-c", text]).started
     lab.wait(12)
     lab.expect("refused_requests", at=began + 1, within=2, client_id="reports", error_name="OFFSET_METADATA_TOO_LARGE")
-    lab.allow("commit_per_record", client_id="billing")
+    lab.allow("commit_storm", client_id="billing")
 
 
 @workload(

@@ -162,7 +162,6 @@ def starved_broker(lab: Lab, library: str = "java") -> None:
     lab.starve_broker(1, 25)
     lab.wait(4)
     lab.expect("slow_broker")
-    lab.allow("commit_per_record")
     lab.allow("commit_storm")
     lab.allow("falling_behind", cause="~broker")
     lab.allow("unanswered_requests")
@@ -215,7 +214,7 @@ def late_commits(lab: Lab, library: str = "librdkafka") -> None:
     lab.allow("refused_commits", client_id="billing-2", group_id="billing")
     lab.never("refused_commits", client_id="billing-1")
     lab.allow("rebalances", group_id="billing")
-    lab.allow("commit_per_record")
+    lab.allow("commit_storm")
     lab.allow("rebalance_storm", group_id="billing")
 
 
@@ -493,8 +492,8 @@ def commits_of_python(lab: Lab, library: str = "kafka-python") -> None:
     lab.consume("careful", "orders", group="careful", library=library, commit=1)
     lab.consume("relaxed", "orders", group="relaxed", library=library)
     lab.wait(20)
-    lab.expect("commit_per_record", client_id="careful", group_id="careful")
-    lab.never("commit_per_record", client_id="relaxed")
+    lab.expect("commit_storm", client_id="careful", group_id="careful")
+    lab.never("commit_storm", client_id="relaxed")
 
 
 @workload(

@@ -211,7 +211,7 @@ CONTRARY: tuple[tuple[str, str, Row, tuple[str, ...]], ...] = (
     ("rebalance_storm", "rebalances", {"cause": "deployment"}, ("cluster", "group_id")),
     *(
         ("group_without_commits", name, {}, ("client_id", "group_id", "cluster"))
-        for name in ("commit_per_record", "commit_storm", "refused_commits")
+        for name in ("commit_storm", "refused_commits")
     ),
     ("falling_behind", "empty_fetch_loop", {}, ("client_id", "client_address")),
     *(

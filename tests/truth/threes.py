@@ -56,9 +56,6 @@ def commits_at_all_paces(lab: Lab) -> None:
         lab.expect("commit_storm", client_id=name, group_id=name)
     for name in ("by-hundreds", "by-itself", "each-second", "each-of-few"):
         lab.never("commit_storm", client_id=name)
-    for name in ("by-hundreds", "by-itself", "each-second"):
-        lab.never("commit_per_record", client_id=name)
-    lab.allow("commit_per_record")
     lab.allow("tiny_batches", client_id="shop")
 
 

@@ -7,8 +7,18 @@ from tests.support.scenes.scene import scene
 
 
 @scene(
-    "commit_per_record", client_id="mailer", group_id="mail", topic="letters", commits=199, records=199,
-    records_per_commit=1.0, commits_in_busiest_minute=199,
+    "commit_storm", client_id="poller", group_id="polls", commits=400, commits_in_busiest_minute=400,
+    records_per_commit=None, repeated_percent=99,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("poller")
+    for number in range(400):
+        consumer.commit(number * (0.1 if bad else 5), "polls", "votes", 77)
+
+
+@scene(
+    "commit_storm", client_id="mailer", group_id="mail", commits=200, commits_in_busiest_minute=200, records_per_commit=1.0,
+    repeated_percent=0,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("mailer")
@@ -16,28 +26,11 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.commit(number * 0.2, "mail", "letters", number * (1 if bad else 500))
 
 
-@scene("commit_per_record", records_per_commit=2.0)
-def _(tables: Rows, bad: bool) -> None:
-    consumer = tables.client("mailer")  # as few records a commit, but one commit in five seconds
-    for number in range(200):
-        consumer.commit(number * (0.2 if bad else 5), "mail", "letters", number * 2)
-
-
-@scene("commit_per_record", commits=199, records=199)
+@scene("commit_storm", records_per_commit=1.0)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("mailer")  # the other moves 40 partitions on by one record each, every five seconds
     for number in range(200 if bad else 30):
         consumer.commit(number * (0.2 if bad else 5), "mail", "letters", number, partitions=1 if bad else 40)
-
-
-@scene(
-    "commit_storm", client_id="poller", group_id="polls", commits=400, commits_in_busiest_minute=400,
-    repeated_percent=99,
-)  # fmt: skip
-def _(tables: Rows, bad: bool) -> None:
-    consumer = tables.client("poller")
-    for number in range(400):
-        consumer.commit(number * (0.1 if bad else 5), "polls", "votes", 77)
 
 
 @scene(

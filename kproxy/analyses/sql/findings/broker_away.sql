@@ -21,7 +21,7 @@ columns:
 action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.
 reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
-  min_seconds: {default: 3, meaning: "Brokers that answered again within this time are not listed."}
+  min_seconds: {default: 3, least: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
 verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
 order: 11
@@ -61,69 +61,8 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'group', group_id, -1, epoch_us(response_at)
     FROM client_exchanges
     WHERE api_key IN (8, 12, 14, 68) AND response_at IS NOT NULL AND len(error_codes) = 0
-), answers AS (
-    SELECT cluster, broker, epoch_us(response_at) AS at_us FROM client_exchanges WHERE response_at IS NOT NULL
-), ends AS (
-    SELECT c.cluster, max(t.until_us) AS until_us
-    FROM client_connections AS c
-    JOIN capture_times AS t ON t.connection_id = c.connection_id
-    GROUP BY c.cluster
-), at_work AS (
-    SELECT connection_id, max(at_us) AS at_us FROM done GROUP BY connection_id
-), closings AS ( -- connections that were at work ten seconds before
-    SELECT c.cluster, c.broker, epoch_us(r.closed_at) AS at_us
-    FROM client_connections AS c
-    JOIN connections AS r ON r.connection_id = c.connection_id
-    JOIN at_work AS w ON w.connection_id = c.connection_id
-    WHERE c.closed_by = 'broker' AND c.role = 'client' AND epoch_us(r.closed_at) - w.at_us <= 10000000
-), marked_closings AS (
-    SELECT *, CASE WHEN at_us - lag(at_us) OVER (PARTITION BY cluster, broker ORDER BY at_us) <= 3000000 THEN 0 ELSE 1 END AS begins
-    FROM closings
-), numbered_closings AS (
-    SELECT *, sum(begins) OVER (PARTITION BY cluster, broker ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
-    FROM marked_closings
-), closed AS (
-    SELECT cluster, broker, 'closed its connections' AS how, min(at_us) AS went_us, max(at_us) AS last_us
-    FROM numbered_closings
-    GROUP BY cluster, broker, number
-    HAVING count(*) >= 2
-), silences AS (
-    SELECT a.cluster, a.broker, a.at_us AS from_us,
-        coalesce(lead(a.at_us) OVER (PARTITION BY a.cluster, a.broker ORDER BY a.at_us), e.until_us) AS to_us
-    FROM answers AS a
-    JOIN ends AS e ON e.cluster = a.cluster
-), pending AS ( -- what a broker that works would have answered by then
-    SELECT e.cluster, e.broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
-        coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
-        e.api_key <> 0 OR e.acks = 1 AS is_own_work -- acks=all waits for other brokers
-    FROM client_exchanges AS e
-    JOIN client_connections AS c ON c.connection_id = e.connection_id
-    WHERE e.request_at IS NOT NULL AND e.expects_response AND e.api_key NOT IN (11, 14, 78) AND c.gaps = 0 AND c.role = 'client'
-), silent AS (
-    SELECT s.cluster, s.broker, 'stopped answering' AS how, s.from_us AS went_us, s.from_us AS last_us
-    FROM silences AS s
-    JOIN pending AS p ON p.cluster = s.cluster AND p.broker = s.broker
-        AND p.due_us BETWEEN s.from_us - 500000 AND s.to_us - $min_seconds * 1000000 AND p.answered_us >= s.to_us
-    WHERE s.to_us - s.from_us >= $min_seconds * 1000000
-        AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = s.cluster
-            AND least(j.before_us, j.at_us) < s.to_us AND greatest(j.before_us, j.at_us) > s.from_us)
-    GROUP BY s.cluster, s.broker, s.from_us
-    HAVING count(DISTINCT p.connection_id) >= 2 AND bool_or(p.is_own_work)
-), went AS (
-    SELECT * FROM closed
-    UNION ALL
-    SELECT s.* FROM silent AS s
-    WHERE NOT EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = s.cluster AND c.broker = s.broker AND abs(c.went_us - s.went_us) < 60000000)
-), back AS (
-    SELECT w.cluster, w.broker, w.how, w.went_us, w.last_us, min(a.at_us) AS back_us
-    FROM went AS w
-    LEFT JOIN answers AS a ON a.cluster = w.cluster AND a.broker = w.broker AND a.at_us > w.last_us
-    GROUP BY w.cluster, w.broker, w.how, w.went_us, w.last_us
 ), away AS (
-    SELECT b.*, e.until_us
-    FROM back AS b
-    JOIN ends AS e ON e.cluster = b.cluster
-    WHERE coalesce(b.back_us, e.until_us) - b.last_us >= $min_seconds * 1000000
+    SELECT * FROM broker_absences WHERE coalesce(back_us, until_us) - last_us >= $min_seconds * 1000000
 ), turns AS ( -- each came back, or was the last
     SELECT a.cluster, a.broker, a.went_us,
         count(DISTINCT CASE WHEN b.back_us IS NOT NULL OR b.is_last THEN b.broker END) AS brokers_in_turn

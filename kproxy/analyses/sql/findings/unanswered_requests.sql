@@ -8,7 +8,8 @@ meaning: >
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
   that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop. Of a connection without
   any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first. A
-  request whose answer is missing between others is left out: brokers answer in order, so the capture lost it.
+  request whose answer is missing between others is left out: brokers answer in order, so the capture lost it. Where a broker answered nobody for
+  three seconds or more, see broker_away.
 basis:
   rests_on: requests without an answer on connections that ended
   certainty: inferred
@@ -44,6 +45,10 @@ WITH unanswered AS (
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
+        AND NOT EXISTS ( -- see broker_away
+            FROM broker_absences AS b
+            WHERE b.cluster = e.cluster AND b.broker = e.broker AND e.at_us <= coalesce(b.back_us, b.until_us)
+                AND coalesce(c.closed_us, b.until_us) >= b.went_us)
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
 ), given_up AS (
     SELECT connection_id, exchange

@@ -1,0 +1,72 @@
+/*
+meaning: >-
+  The times for which a broker answered nobody for three seconds or more (from last_us to back_us, or to the end of its cluster's captures,
+  until_us), after it closed two connections that were at work, or left requests on two connections without an answer (how).
+stored: true
+*/
+WITH answers AS (
+    SELECT cluster, broker, epoch_us(response_at) AS at_us FROM client_exchanges WHERE response_at IS NOT NULL
+), ends AS (
+    SELECT c.cluster, max(t.until_us) AS until_us
+    FROM client_connections AS c
+    JOIN capture_times AS t ON t.connection_id = c.connection_id
+    GROUP BY c.cluster
+), at_work AS (
+    SELECT connection_id, max(epoch_us(response_at)) AS at_us
+    FROM client_exchanges
+    WHERE api_key IN (0, 1, 8, 12, 14, 68) AND (api_key IN (0, 1) OR len(error_codes) = 0)
+    GROUP BY connection_id
+), closings AS ( -- connections that were at work ten seconds before
+    SELECT c.cluster, c.broker, epoch_us(r.closed_at) AS at_us
+    FROM client_connections AS c
+    JOIN connections AS r ON r.connection_id = c.connection_id
+    JOIN at_work AS w ON w.connection_id = c.connection_id
+    WHERE c.closed_by = 'broker' AND c.role = 'client' AND epoch_us(r.closed_at) - w.at_us <= 10000000
+), marked_closings AS (
+    SELECT *, CASE WHEN at_us - lag(at_us) OVER (PARTITION BY cluster, broker ORDER BY at_us) <= 3000000 THEN 0 ELSE 1 END AS begins
+    FROM closings
+), numbered_closings AS (
+    SELECT *, sum(begins) OVER (PARTITION BY cluster, broker ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
+    FROM marked_closings
+), closed AS (
+    SELECT cluster, broker, 'closed its connections' AS how, min(at_us) AS went_us, max(at_us) AS last_us
+    FROM numbered_closings
+    GROUP BY cluster, broker, number
+    HAVING count(*) >= 2
+), silences AS (
+    SELECT a.cluster, a.broker, a.at_us AS from_us,
+        coalesce(lead(a.at_us) OVER (PARTITION BY a.cluster, a.broker ORDER BY a.at_us), e.until_us) AS to_us
+    FROM answers AS a
+    JOIN ends AS e ON e.cluster = a.cluster
+), pending AS ( -- what a broker that works would have answered by then
+    SELECT e.cluster, e.broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
+        coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
+        e.api_key <> 0 OR e.acks = 1 AS is_own_work -- acks=all waits for other brokers
+    FROM client_exchanges AS e
+    JOIN client_connections AS c ON c.connection_id = e.connection_id
+    WHERE e.request_at IS NOT NULL AND e.expects_response AND e.api_key NOT IN (11, 14, 78) AND c.gaps = 0 AND c.role = 'client'
+), silent AS (
+    SELECT s.cluster, s.broker, 'stopped answering' AS how, s.from_us AS went_us, s.from_us AS last_us
+    FROM silences AS s
+    JOIN pending AS p ON p.cluster = s.cluster AND p.broker = s.broker
+        AND p.due_us BETWEEN s.from_us - 500000 AND s.to_us - 3000000 AND p.answered_us >= s.to_us
+    WHERE s.to_us - s.from_us >= 3000000
+        AND NOT EXISTS (SELECT 1 FROM clock_jumps AS j WHERE j.cluster = s.cluster
+            AND least(j.before_us, j.at_us) < s.to_us AND greatest(j.before_us, j.at_us) > s.from_us)
+    GROUP BY s.cluster, s.broker, s.from_us
+    HAVING count(DISTINCT p.connection_id) >= 2 AND bool_or(p.is_own_work)
+), went AS (
+    SELECT * FROM closed
+    UNION ALL
+    SELECT s.* FROM silent AS s
+    WHERE NOT EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = s.cluster AND c.broker = s.broker AND abs(c.went_us - s.went_us) < 60000000)
+), back AS (
+    SELECT w.cluster, w.broker, w.how, w.went_us, w.last_us, min(a.at_us) AS back_us
+    FROM went AS w
+    LEFT JOIN answers AS a ON a.cluster = w.cluster AND a.broker = w.broker AND a.at_us > w.last_us
+    GROUP BY w.cluster, w.broker, w.how, w.went_us, w.last_us
+)
+SELECT b.*, e.until_us
+FROM back AS b
+JOIN ends AS e ON e.cluster = b.cluster
+WHERE coalesce(b.back_us, e.until_us) - b.last_us >= 3000000
