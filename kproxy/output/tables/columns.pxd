@@ -1,11 +1,13 @@
 # cython: language_level=3
 """Rows, for compiled code that sets their values one by one; the meaning is in columns.pyx."""
 
+cimport cython
 from libc.stdint cimport int64_t, uint8_t
 
 from kproxy.protocol.wire cimport Buffer
 
 
+@cython.final
 cdef class Column:
     cdef int kind
     cdef int width  # bytes of a value, or of an offset for text and lists
@@ -29,6 +31,7 @@ cdef class Column:
     cdef int put_offset(self) except -1
 
 
+@cython.final
 cdef class Rows:
     cdef readonly object table  # type: Table
     cdef readonly Py_ssize_t count

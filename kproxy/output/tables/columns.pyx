@@ -7,13 +7,14 @@ A row's values may come in any order. A column without one has null, which costs
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from kproxy.protocol.wire cimport Buffer, put as put_bytes, reserve
 
@@ -44,6 +45,7 @@ BYTES: int = MOST_BYTES
 WIDTHS = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 
+@cython.final
 cdef class Column:
     """The values of one column so far. *kind* is Arrow's name of its type, as the contracts write it."""
 
@@ -140,7 +142,9 @@ cdef class Column:
             most = (<int64_t>1 << (8 * self.width - 1)) - 1
             if not -most - 1 <= value <= most:
                 raise OverflowError(f"{value} does not fit in {self.width} bytes")
-        put_bytes(&self.values, &value, self.width)  # Arrow's memory is little-endian, too
+        reserve(&self.values, 8)  # all eight bytes at once, little-endian as Arrow's memory: the next value overwrites those too many
+        memcpy(self.values.data + self.values.size, &value, 8)
+        self.values.size += self.width
         self.count += 1
         return 0
 
@@ -218,6 +222,7 @@ cdef bytes _bytes(Buffer *buffer):
     return PyBytes_FromStringAndSize(<const char *>buffer.data, buffer.size)
 
 
+@cython.final
 cdef class Rows:
     """Collects rows of a table, and writes them as a pyarrow.RecordBatch when there are enough.
 
