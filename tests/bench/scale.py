@@ -32,8 +32,9 @@ Where the memory is just after the start, in MB:
     the ring between worker and analyzer                    4
 
 A worker makes only 0.6 MB of objects after the fork. Python counts references in the objects, so a page with an object in use is
-copied. Leaving out more imports saves little: asyncio, ssl, typing and msgspec are half of what is imported, and the supervisor
-as a program of its own would need as much for asyncio alone as its copies take.
+copied. YAML, which took 2 MB, is read in a process that ends. Leaving out more imports saves little: asyncio, ssl, typing and
+msgspec are half of what is imported, and the supervisor as a program of its own would need as much for asyncio alone as its
+copies take.
 """
 
 import contextlib

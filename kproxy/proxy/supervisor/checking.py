@@ -1,4 +1,4 @@
-"""Checks a configuration with its filters, in a process of its own, so that only workers have them in memory.
+"""Reads and checks a configuration with its filters, in a process of its own: only workers need those in memory, nobody YAML.
 
 At the start it is a fork (kproxy.cli.running). At a reload it is a new one, as others would wait while a key service is asked: a
 configuration with keys that it refuses is not used.
@@ -11,30 +11,27 @@ import traceback
 from typing import NoReturn
 
 from msgspec import Struct
-from msgspec.msgpack import Decoder, encode
+from msgspec.json import Decoder, encode
 
 from kproxy.config.reading import Options, config_from_options
+from kproxy.config.structs import Config
 from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.supervisor.processes import Process, inherited_options, options_file
 
 PATIENCE_S = 60.0
-MOST_ANSWER = 1 << 24
 
 
-class Refusal(Struct):
-    """What is wrong with a configuration, from one process to another."""
+class Answer(Struct):
+    """A configuration, or what is wrong with it, from one process to another."""
 
-    sentence: str
+    config: Config | None = None
+    sentence: str = ""
     mistakes: list[Mistake] | None = None
     source: str = ""
 
-    def error(self) -> UsageError:
-        """The exception that says so."""
-        return UsageError(self.sentence) if self.mistakes is None else ConfigError(self.mistakes, self.source)
 
-
-_decoder = Decoder(Refusal)
+_decoder = Decoder(Answer)
 
 
 def answer_file() -> int:
@@ -43,7 +40,7 @@ def answer_file() -> int:
 
 
 def answer(options: Options, file: int) -> NoReturn:
-    """In a process for this alone: check the configuration, write what is wrong with it, and end."""
+    """In a process for this alone: check the configuration, write it or what is wrong with it, and end."""
     code = 1
     try:
         away: list[tuple[str, str]] = []
@@ -51,10 +48,11 @@ def answer(options: Options, file: int) -> NoReturn:
         start_logging(config.logs)
         for event, reason in away:
             log("warning", event, reason=reason)
+        os.write(file, encode(Answer(config)))
         code = 0
     except KproxyError as error:
         mistakes, source = (list(error.mistakes), error.source) if isinstance(error, ConfigError) else (None, "")
-        os.write(file, encode(Refusal(str(error), mistakes, source)))
+        os.write(file, encode(Answer(None, str(error), mistakes, source)))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -63,19 +61,22 @@ def answer(options: Options, file: int) -> NoReturn:
         os._exit(code)
 
 
-def raise_refused(file: int, code: int) -> None:
-    """Close the file of an answer. Raises ConfigError with every mistake in it, UsageError if there is no answer.
+def checked(file: int, code: int) -> Config:
+    """Close the file of an answer; return the configuration in it.
 
-    *code*: the exit code of the process.
+    Raises ConfigError with every mistake in it, UsageError if there is no answer. *code*: the exit code of the process.
     """
     with os.fdopen(file, "rb") as written:
-        refused = os.pread(written.fileno(), MOST_ANSWER, 0)
-    if refused:
-        raise _decoder.decode(refused).error()
-    if code:
+        written.seek(0)
+        content = written.read()
+    if code or not content:
         raise UsageError(
             f"the configuration could not be checked: loading its filters ended the process (exit code {code})"
         )
+    said = _decoder.decode(content)
+    if said.config is not None:
+        return said.config
+    raise UsageError(said.sentence) if said.mistakes is None else ConfigError(said.mistakes, said.source)
 
 
 async def check(options: Options) -> None:
@@ -90,7 +91,7 @@ async def check(options: Options) -> None:
         raise UsageError(f"the configuration could not be checked within {PATIENCE_S:g} s") from None
     finally:
         process.kill()
-    raise_refused(file, code)
+    checked(file, code)
 
 
 if __name__ == "__main__":

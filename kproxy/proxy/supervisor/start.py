@@ -39,12 +39,12 @@ def _prepare(module: str) -> None:
     getattr(import_module(module), "prepare", lambda: None)()
 
 
-def main(options: Options, modules: Modules = OURS) -> int:
-    """Run with *options* until asked to stop. Return the exit code."""
+def main(options: Options, modules: Modules = OURS, config: Config | None = None) -> int:
+    """Run with *options* until asked to stop. Return the exit code. *config*: what they give; None: it is read here."""
     gc.set_threshold(*COLLECT_AFTER)
     set_process_title(supervisor_title(options), "kproxy")
     try:
-        config = config_from_options(options, filters=False)
+        config = config or config_from_options(options, filters=False)
     except KproxyError as error:
         print(error, file=sys.stderr)
         return USAGE
