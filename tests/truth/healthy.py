@@ -291,7 +291,6 @@ def kafka_0_8(lab: Lab) -> None:
     lab.wait(18)
     lab.expect("readiness", client_id="~console-consumer", verdict="will break")
     lab.allow("readiness", client_id="console-producer", verdict=["may break", "will break"])
-    lab.expect("old_message_format", client_id="console-producer", topic="orders")
     lab.expect("deprecated_versions", client_id="~console-consumer")
     lab.allow("deprecated_versions", client_id="console-producer")
     lab.allow("acks_below_all", client_id="console-producer")

@@ -113,7 +113,6 @@ def first_broker_killed(lab: Lab) -> None:
         "unanswered_requests",
         "deprecated_versions",
         "acks_below_all",
-        "old_message_format",
     ):
         lab.allow(analysis)
     lab.allow("anonymous_clients")
@@ -307,7 +306,7 @@ def client_too_old(lab: Lab) -> None:
     lab.expect("reconnect_loop", client_id="old", cause="~version")
     lab.allow("unanswered_requests", client_id=["console-producer", "old"])
     lab.allow("deprecated_versions", client_id=["console-producer", "old"])
-    for analysis in ("readiness", "old_message_format", "tiny_batches"):
+    for analysis in ("readiness", "tiny_batches"):
         lab.allow(analysis, client_id=["console-producer", "old"])
     lab.allow("anonymous_clients", client_id="console-producer")
 

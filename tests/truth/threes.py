@@ -136,10 +136,6 @@ def clients_of_long_ago(lab: Lab) -> None:
     for name in ("shop", "java-0-11", "reads-0-11", "java-2-8", "reads-aio"):
         lab.never("deprecated_versions", client_id=name)
         lab.never("readiness", client_id=name, verdict="~break")
-    lab.expect("old_message_format", client_id="told-0-10", magic=1)
-    lab.expect("old_message_format", client_id="told-0-9", magic=0)
-    for name in ("shop", "java-0-11", "java-2-8"):
-        lab.never("old_message_format", client_id=name)
 
 
 # Programs that make a client for each piece of work; how often, a second.

@@ -399,13 +399,6 @@ def _(tables: Rows, bad: bool) -> None:
     producer.produce(3, "invoices", appended_offset=20, base_sequence=10, **words)
 
 
-@scene("old_message_format", client_id="legacy", topic="lines", magic=1, batches=2, records=6)
-def _(tables: Rows, bad: bool) -> None:
-    producer = tables.client("legacy")
-    for second in range(2):
-        producer.produce(second, "lines", count=3, magic=1 if bad else 2)
-
-
 @scene("late_records", client_id="replay", topic="events", batches=6, records=60, most_seconds_late=3605)
 def _(tables: Rows, bad: bool) -> None:
     tables.client("live").produce(0, "events", max_timestamp=moment(0))
