@@ -78,7 +78,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "share_redelivery", severity="notice", client_id="billing", cause="rejected", topic="orders", records=3, deliveries=1,
+    "share_redelivery", severity="notice", client_id="billing", cause="rejected", topic="orders", records=3, deliveries=None,
     at_limit=0,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:

@@ -1,6 +1,6 @@
 /*
 id: share_redelivery
-title: Records that a share group gets again and again
+title: Records that members of a share group do not accept
 severity: notice
 meaning: >
   A member of a share group got records and did not accept them: it released them, or held them until their lock was over, and the broker
@@ -16,7 +16,7 @@ columns:
   cause: "released, lock timed out or rejected: how the delivery before ended"
   topic: ""
   records: so many records
-  deliveries: how often one of them was delivered at most
+  deliveries: how often one of them was delivered at most; empty if the member rejected them
   at_limit: records that were delivered delivery_limit times; the broker gives them up unless the last one is accepted
   partition: of the first of them
   first_offset: of the first of them
@@ -31,7 +31,7 @@ parameters:
   delivery_limit: {default: 5, least: 2, meaning: "group.share.delivery.count.limit of the brokers."}
   pause_seconds: {default: 600, meaning: "After so long without one, the next one begins another episode, with a row of its own."}
 sampled: The members' answers may be among the exchanges that are missing.
-verdict: "{count group_id:share group gets/share groups get} records again and again[{rows where cause=rejected:?}, or rejects them]. {most records}: {client_id} at {client_address} in {group_id}, {records:record/records} of {topic}, delivered up to {deliveries:time/times}, cause: {cause}[{at_limit:?}; {at_limit:,} reached the limit, after which the broker gives a record up]. Look at the first, {topic}-{partition} offset {first_offset}, and at the member's log."
+verdict: "{count group_id:share group has/share groups have} records that members do not accept. {most records}: {client_id} at {client_address} in {group_id}, {records:record/records} of {topic}, {cause}[{deliveries:?}, delivered up to {deliveries:time/times}][{at_limit:?}; {at_limit:,} reached the limit, after which the broker gives a record up]. Look at the first, {topic}-{partition} offset {first_offset}, and at the member's log."
 order: 23
 only_if: FROM share_deliveries WHERE delivery_count >= $min_deliveries OR event = 'reject'
 frame:
@@ -71,4 +71,4 @@ WITH ranges AS ( -- a batch has some hundred records; a longer range counts with
 )
 SELECT * FROM caused
 UNION ALL
-SELECT r.* REPLACE (1 AS deliveries), 'rejected' FROM ranges AS r WHERE r.event = 'reject'
+SELECT r.* REPLACE (NULL AS deliveries), 'rejected' FROM ranges AS r WHERE r.event = 'reject'
