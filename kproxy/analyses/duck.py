@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[object, ...]  # an analysis and the values of its parameters
-# In addition to about 150 MB of Python, pyarrow and DuckDB, most of it their code. In one thread, analyses of 1 GiB of captures
-# need up to 80 MB, as DuckDB does not work in less, and those of 8 GiB up to 96 MB.
-MEMORY = "96MB"
+# In addition to about 150 MB of Python, pyarrow and DuckDB, most of it their code. DuckDB keeps the hash tables of all joins
+# of a query until it ends: what is large is a stored view of its own, so that one thread needs no more for 8 GiB of captures.
+MEMORY = "64MB"
 LOADING_MEMORY = "64MB"  # while sources are read; more would only cache rows that are written already
 FEW_ROWS = 20_000  # in all tables: views are computed once, rows are fetched as Python values, one thread is enough
 NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save

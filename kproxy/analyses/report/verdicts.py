@@ -1,12 +1,12 @@
 """Run analyses over tables and sum each up in a sentence, ordered by how much it matters."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from kproxy.analyses.analysis import SEVERITIES, Analysis, Severity, Value, View, bind, known_to
-from kproxy.analyses.report.templates import TemplateError, fields_of, fill
+from kproxy.analyses.report.templates import Row, TemplateError, fields_of, fill
 from kproxy.errors import ConfigError, Mistake
 from kproxy.protocol.error_codes import error_name
 
@@ -18,6 +18,7 @@ def _query(sql: str) -> View:
     return View(name="summary", meaning="", sql=sql, path=__file__)
 
 
+AT_ONCE = 1000  # rows of a table that are Python values at a time
 SEVERITY = "severity"  # a column with a severity for each row
 CONNECTIONS = _query("""
     SELECT count(*) AS connections, count_if(requests + responses > 0) AS kafka_connections,
@@ -170,9 +171,26 @@ def verdict_of(analysis: Analysis, rows: "pyarrow.Table") -> str:
         return ""
     columns = [name for name in rows.column_names if name in fields_of(header.verdict)]
     try:
-        return fill(header.verdict, rows.select(columns).to_pylist() if columns else [{}] * rows.num_rows)
+        return fill(header.verdict, _Rows(rows.select(columns)) if columns else [{}] * rows.num_rows)
     except TemplateError as error:
         raise ConfigError([Mistake(1, 1, "verdict", str(error))], analysis.path) from None
+
+
+class _Rows(Sequence[Row]):
+    """The rows of a table as mappings, made when they are read: all at once, ten thousands take more memory than DuckDB."""
+
+    def __init__(self, table: "pyarrow.Table") -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._table.num_rows  # type: ignore[no-any-return]
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._table.slice(at, 1).to_pylist()[0]
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._table.to_batches(max_chunksize=AT_ONCE):
+            yield from batch.to_pylist()
 
 
 def summarize(tables: Tables, sources: Iterable[str], *, by_exchanges: bool = False) -> Summary:

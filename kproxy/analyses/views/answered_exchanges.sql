@@ -4,6 +4,7 @@ meaning: >-
   a Fetch that waited for records, and what was sent behind such a request) or not (work). queued_micros is how long it stood behind a
   held request; own_micros is its time without the wait for any earlier request of the connection; broker_micros is the time until the
   broker answered, in the log of a running kproxy without the time in kproxy.
+stored: true
 */
 WITH ordered AS (
   SELECT *,

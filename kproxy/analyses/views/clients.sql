@@ -160,18 +160,14 @@ used AS (
   WHERE place = 1
   GROUP BY capture, client_address, id
 ),
--- kafka-python-2.0.2, app@host (github.com/segmentio/kafka-go)
-default_ids AS (
-  SELECT connection_id,
-    CASE
-      WHEN client_id LIKE '%(github.com/segmentio/kafka-go)' THEN 'kafka-go'
-      ELSE nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-[0-9]+[.][0-9]+[.][0-9]+$', 1), '')
-    END AS name,
-    nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-([0-9]+[.][0-9]+[.][0-9]+)$', 2), '') AS version
-  FROM conn
-  WHERE said_name IS NULL
-), known AS (
+known AS (
   SELECT c.*,
+    -- kafka-python-2.0.2, app@host (github.com/segmentio/kafka-go)
+    CASE
+      WHEN c.client_id LIKE '%(github.com/segmentio/kafka-go)' THEN 'kafka-go'
+      ELSE nullif(regexp_extract(c.client_id, '^(kafka-python|aiokafka)-[0-9]+[.][0-9]+[.][0-9]+$', 1), '')
+    END AS default_name,
+    nullif(regexp_extract(c.client_id, '^(kafka-python|aiokafka)-([0-9]+[.][0-9]+[.][0-9]+)$', 2), '') AS default_version,
     CASE WHEN l.connection_id IS NULL THEN coalesce(n.name, b.name) END AS near_name,
     CASE WHEN l.connection_id IS NULL THEN CASE WHEN n.name IS NOT NULL THEN n.version ELSE b.version END END AS near_version
   FROM roles c
@@ -183,22 +179,21 @@ default_ids AS (
     AND b.client_address = c.client_address AND b.id = coalesce(c.client_id, '')
 ), found AS (
   SELECT c.connection_id, c.client_id, c.client_address, c.broker_address, c.broker_port, c.role, c.principal,
-    coalesce(c.said_name, c.near_name, d.name, f.name) AS software,
+    coalesce(c.said_name, c.near_name, c.default_name, f.name) AS software,
     CASE
       WHEN c.said_name IS NOT NULL THEN c.said_version
       WHEN c.near_name IS NOT NULL THEN c.near_version
-      WHEN d.name IS NOT NULL THEN d.version
+      WHEN c.default_name IS NOT NULL THEN c.default_version
       ELSE f.version
     END AS software_version,
     CASE
       WHEN c.said_name IS NOT NULL THEN 'ApiVersions'
       WHEN c.near_name IS NOT NULL THEN 'another connection'
-      WHEN d.name IS NOT NULL THEN 'client id'
+      WHEN c.default_name IS NOT NULL THEN 'client id'
       WHEN f.name IS NOT NULL THEN 'API versions'
     END AS evidence,
     f.library AS fitting, f.library_order AS fitting_order
   FROM known c
-  LEFT JOIN default_ids d ON d.connection_id = c.connection_id
   LEFT JOIN fingerprints f ON f.capture = c.capture AND f.client_address = c.client_address AND f.id = coalesce(c.client_id, '')
 ), parts AS (
   SELECT f.*,

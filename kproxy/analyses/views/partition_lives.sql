@@ -7,13 +7,15 @@ meaning: >-
 stored: true
 */
 WITH positions AS (
-  SELECT k.cluster, o.topic, o.topic_id, o.partition, epoch_us(o.seen_at) AS micros
+  SELECT k.cluster, o.topic, o.topic_id, o.partition, min(epoch_us(o.seen_at)) AS micros
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+  GROUP BY k.cluster, o.topic, o.topic_id, o.partition
   UNION ALL
-  SELECT k.cluster, b.topic, b.topic_id, b.partition, epoch_us(b.seen_at)
+  SELECT k.cluster, b.topic, b.topic_id, b.partition, min(epoch_us(b.seen_at))
   FROM record_batches b JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE b.seen_at IS NOT NULL AND coalesce(b.error_code, 0) = 0
+  GROUP BY k.cluster, b.topic, b.topic_id, b.partition
 ), ids AS (
   SELECT cluster, topic, topic_id, min(micros) AS micros,
     row_number() OVER (PARTITION BY cluster, topic ORDER BY min(micros), topic_id) AS place
@@ -36,19 +38,22 @@ WITH positions AS (
   WHERE b.direction = 'produce' AND b.appended_offset >= 0 AND coalesce(b.error_code, 0) = 0
     AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
 ), watermarks AS (
-  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, epoch_us(o.seen_at) AS micros, o.high_watermark
+  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, epoch_us(o.seen_at) // 1000000 AS second,
+    max(o.high_watermark) AS highest, min({'partition_offset': o.high_watermark, 'micros': epoch_us(o.seen_at)}) AS lowest
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.kind = 'fetch' AND o.high_watermark >= 0 AND o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+  GROUP BY k.cluster, coalesce(o.topic, o.topic_id), o.partition, o.connection_id, epoch_us(o.seen_at) // 1000000
 ), seconds AS (
   -- for each second the end offset known at its end (is_known = 1), and the requested offsets; connection '' stands for all
-  SELECT cluster, topic, partition, '' AS connection_id, micros // 1000000 AS second, 1 AS is_known, max(end_offset) AS partition_offset,
+  SELECT cluster, topic, partition, '' AS connection_id, second, 1 AS is_known, max(end_offset) AS partition_offset,
     CAST(NULL AS BIGINT) AS micros
   FROM (
-    SELECT cluster, topic, partition, micros, partition_offset + 1 AS end_offset FROM appends WHERE partition_offset < 9223372036854775807
+    SELECT cluster, topic, partition, micros // 1000000 AS second, partition_offset + 1 AS end_offset
+    FROM appends WHERE partition_offset < 9223372036854775807
     UNION ALL
-    SELECT cluster, topic, partition, micros, high_watermark FROM watermarks
+    SELECT cluster, topic, partition, second, highest FROM watermarks
   ) ends
-  GROUP BY cluster, topic, partition, micros // 1000000
+  GROUP BY cluster, topic, partition, second
   UNION ALL
   SELECT cluster, topic, partition, '' AS connection_id, second, 0, lowest.partition_offset, lowest.micros
   FROM (
@@ -56,14 +61,9 @@ WITH positions AS (
     FROM appends GROUP BY cluster, topic, partition, asked_micros // 1000000
   ) a
   UNION ALL
-  SELECT cluster, topic, partition, connection_id, micros // 1000000, 1, max(high_watermark), CAST(NULL AS BIGINT)
-  FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros // 1000000
+  SELECT cluster, topic, partition, connection_id, second, 1, highest, CAST(NULL AS BIGINT) FROM watermarks
   UNION ALL
-  SELECT cluster, topic, partition, connection_id, second, 0, lowest.partition_offset, lowest.micros
-  FROM (
-    SELECT cluster, topic, partition, connection_id, micros // 1000000 AS second, min({'partition_offset': high_watermark, 'micros': micros}) AS lowest
-    FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros // 1000000
-  ) w
+  SELECT cluster, topic, partition, connection_id, second, 0, lowest.partition_offset, lowest.micros FROM watermarks
 ), compared AS (
   SELECT *, last_value(CASE WHEN is_known = 1 THEN partition_offset END IGNORE NULLS) OVER (
     PARTITION BY cluster, topic, partition, connection_id ORDER BY second, is_known ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
