@@ -193,7 +193,7 @@ def _digest() -> bytes:
 
 
 def _keep(made: BuiltIn) -> None:
-    """Write the file. What several processes write at once, or one that is killed, cannot be decoded and is made again."""
+    """Write the file. If a process is killed meanwhile, what it leaves cannot be decoded, and the next one writes it again."""
     path = _kept_in()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgpack.encode(made))

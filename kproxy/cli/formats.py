@@ -156,8 +156,9 @@ def text_renderer(*, verbose: bool, on_terminal: bool, wide: bool = False, clock
 
 def _jsonl(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
-    limits = {} if options.most is None else {"most": options.most}
-    return lambda: (ListedLines if limits else Lines)(event_line, options.open_sink(), **limits)
+    if options.most is None:
+        return lambda: Lines(event_line, options.open_sink())
+    return lambda: ListedLines(event_line, options.open_sink(), most=options.most)
 
 
 def _pcapng(options: OutputOptions) -> Open:

@@ -240,10 +240,15 @@ def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command:
     for analysis in chosen:
         bind(analysis, known_to(analysis, values))
     releases = [str(row[0]) for row in FACTS_TABLES["releases"].rows()]
-    wanted = str(values.get("target", releases[0]))  # 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release 4.n
-    beginning = f"{wanted.removesuffix('.x')}."
-    if not any(f"{wanted}.".startswith(f"{release}.") or release.startswith(beginning) for release in releases):
-        raise UsageError(f"--target {wanted[:40]} is no release that is known; there are {', '.join(releases)}")
+    if "target" in values and not any(_is_release(str(values["target"]), release) for release in releases):
+        raise UsageError(
+            f"--target {str(values['target'])[:40]} is no release that is known; there are {', '.join(releases)}"
+        )
+
+
+def _is_release(wanted: str, release: str) -> bool:
+    """Whether *wanted* means the release: 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release 4.n."""
+    return f"{wanted}.".startswith(f"{release}.") or release.startswith(f"{wanted.removesuffix('.x')}.")
 
 
 def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:

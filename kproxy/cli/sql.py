@@ -114,7 +114,8 @@ def sql(
 
     sources, query = _split(arguments)
     if query is None:
-        for source in sources:  # one that does not exist may be a mistyped query: named before standard input is read
+        # A source that does not exist may be a mistyped query: say so before standard input is read
+        for source in sources:
             identify_source(source)
     if query is None and not sys.stdin.isatty() and Path("-") not in sources:
         query = sys.stdin.read()

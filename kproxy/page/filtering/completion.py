@@ -82,9 +82,8 @@ def complete(store: Store, work: Work, text: str, cursor: int, of: str = "filter
     start, choices = _choices(store, work, before, text, VOCABULARIES.get(of, FILTER))
     at = len(before[:start].encode("utf-16-le", "surrogatepass")) // 2
     quote, after = before[start : start + 1], text[len(before) :]
-    rest = (
-        re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
-    )  # of the literal, with its closing quote
+    # The rest of the literal, with its closing quote
+    rest = re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
     to = cursor + (len(rest[0].encode("utf-16-le", "surrogatepass")) // 2 if rest else 0)
     return {"from": at, "to": to, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
 

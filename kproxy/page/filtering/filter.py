@@ -276,7 +276,7 @@ def _true_of(numbers: "pyarrow.Array", verdicts: bytes | bytearray) -> "pyarrow.
 
 
 def batches_of(parts: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
-    """Yield the parts in batches, each of which ends once it has *most* bytes."""
+    """Yield the parts in batches. A batch ends when it has *most* bytes."""
     batch: list[bytes] = []
     size = 0
     for part in parts:

@@ -143,9 +143,8 @@ class Logins:
 
     def __init__(self) -> None:
         self.counts = BoundedCounter()
-        self.begun: OrderedDict[ConnectionKey, _Begun] = (
-            OrderedDict()
-        )  # while there is one, every exchange must be noted
+        # While there is one, every exchange must be noted
+        self.begun: OrderedDict[ConnectionKey, _Begun] = OrderedDict()
 
     def note(self, connection: ConnectionKey, exchange: Exchange) -> None:
         """Note an exchange: a step of a login, or the first after it."""

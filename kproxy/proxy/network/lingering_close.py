@@ -36,8 +36,11 @@ class LingeringClose:
 
         No FIN is sent, as some peers drop unread data when FIN arrives.
         """
-        self._sockets.append((socket.socket(fileno=fd), time.monotonic() + LINGER_S))
-        self.sweep()
+        leaving = socket.socket(fileno=fd)
+        if _is_open(leaving):
+            self._sockets.append((leaving, time.monotonic() + LINGER_S))
+        else:
+            leaving.close()
 
     def sweep(self) -> None:
         """Drop what was received; close the sockets whose clients have closed or whose time is over."""

@@ -32,7 +32,7 @@ def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext
     Raises UsageError naming the file that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.options = ssl.TLSVersion.TLSv1_2, context.options | OPTIONS
+    _harden(context)
     _load_pair(context, tls.certificate, tls.key)
     context.verify_mode = CLIENT_AUTH[tls.client_auth]
     if tls.client_auth != "none":
@@ -48,7 +48,7 @@ def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext
 def broker_context(tls: BrokerTls) -> ssl.SSLContext:
     """Make the context towards brokers; use it with ``server_name()``. Raises UsageError naming the file that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version, context.options = ssl.TLSVersion.TLSv1_2, context.options | OPTIONS
+    _harden(context)
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -175,6 +175,11 @@ def _silence_bad_names() -> None:
 
     hook.silences_bad_names = True  # type: ignore[attr-defined]
     sys.unraisablehook = hook
+
+
+def _harden(context: ssl.SSLContext) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= OPTIONS
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads and checks a configuration with its filters, in a process of its own: only workers need those in memory, nobody YAML.
+"""Reads and checks a configuration in a process of its own, so that its filters and YAML are not loaded into the supervisor.
 
 At the start it is a fork (kproxy.cli.running). At a reload it is a new one, as others would wait while a key service is asked: a
 configuration with keys that it refuses is not used.

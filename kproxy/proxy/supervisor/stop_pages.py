@@ -149,8 +149,17 @@ class StopPages:
 
     async def _errors(self, _request: Request) -> Response:
         errors = [one for one in error_codes().values() if one.code != ErrorCode.NONE]
-        names = {"code": "code", "name": "name", "meaning": "meaning", "retriable": "retriable", "clients": "then"}
-        return _json([{name: getattr(one, field) for name, field in names.items()} for one in errors])
+        shown = [
+            {
+                "code": one.code,
+                "name": one.name,
+                "meaning": one.meaning,
+                "retriable": one.retriable,
+                "clients": one.then,
+            }
+            for one in errors
+        ]
+        return _json(shown)
 
     async def _stops(self, request: Request) -> Response:
         query = request.query_params
