@@ -34,7 +34,9 @@ from kproxy.pipeline.summary import Summary
 POLL_S = 0.1  # between two looks for more
 CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of a section of pcapng
 STANDARD_OUTPUT = Path("-")
-JOB_SIZE = 32 * 1024 * 1024  # bytes of a capture for each process unless --jobs says otherwise; each reads all packets
+# Bytes of a capture for each process unless --jobs says otherwise. Each process reads all packets, so that two need half as much
+# CPU again as one (140 MB of small exchanges: 4.7 and 3.2 s) for a seventh of the time (2.9 and 3.4 s).
+JOB_SIZE = 256 * 1024 * 1024
 MOST_JOBS = 32
 
 
@@ -77,7 +79,7 @@ MOST_JOBS = 32
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Decode a capture in N processes, for text and jsonl; by default in one for each 32 MB, and at most one for each core.",
+    help="Decode a capture in N processes, for text and jsonl; by default in one for each 256 MB, and at most one for each core.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def decode(
