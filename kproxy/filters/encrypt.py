@@ -164,8 +164,9 @@ class EncryptRule(Options, frozen=True):
         text(
             "Encrypts these fields of values in place of the values, by JSON path, as mask has them: $.card.number, "
             "$.people[*].email. In values of Avro and Protobuf by their schemas, else in JSON; texts and bytes only. Items of "
-            "arrays and values of maps are not told apart in Avro and Protobuf. All else of the value stays plain. Encrypted "
-            "fields are decrypted only while the rule names them. Empty: the values are encrypted."
+            "arrays and values of maps are not told apart in Avro and Protobuf. All else of the value stays plain. A field of "
+            "another type is refused, and so is anything but an object or array where a path goes on in one. Encrypted fields "
+            "are decrypted only while the rule names them. Empty: the values are encrypted."
         ),
     ] = ()
     other_values: Annotated[

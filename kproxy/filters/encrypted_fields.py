@@ -14,10 +14,12 @@ from kproxy.schemas.fields import FieldEditor, FieldPaths, FieldRefused, NotDesc
 from kproxy.schemas.store import Collection, Schemas
 
 
-def field_paths(fields: tuple[str, ...]) -> FieldPaths:
+def field_paths(fields: tuple[str, ...], *, is_strict: bool = True) -> FieldPaths:
     """Return the automata of the fields of a rule. Raises ValueError."""
     states = parse_paths(fields)
-    return FieldPaths(states, {path: parse_paths([path]) for path in fields}, JsonFields(states).found)
+    return FieldPaths(
+        states, {path: parse_paths([path]) for path in fields}, JsonFields(states, is_strict).found, is_strict
+    )
 
 
 class RecordFields:
@@ -34,6 +36,8 @@ class RecordFields:
         self._schemas = schemas
         self._topic = topic
         self._editor = FieldEditor(schemas, topic, field_paths(fields))
+        # What other programs write, and what was written under another rule, is read as it is
+        self._reader = FieldEditor(schemas, topic, field_paths(fields, is_strict=False))
         self._passes = passes
 
     def encrypting(self, key: WritingKey, report: Callable[[str], None]) -> EditFields:
@@ -69,7 +73,7 @@ class RecordFields:
                 return reader.read_field(record_key, field, names[place], is_text)
 
             try:
-                return self._editor.edited(value, headers, change)
+                return self._reader.edited(value, headers, change)
             except SchemaNotYet:
                 waits()
                 raise KeyNotYet from None

@@ -74,6 +74,7 @@ cdef struct Text:
     bint removes
     bint is_changed
     Buffer *marks  # where nothing is hidden: see JsonFields
+    bint is_strict
     Buffer steps  # Step: those that led to the value that is read, if there are marks
     const uint8_t *name_at  # of the last member that was read, with its escapes
     size_t name_size
@@ -178,13 +179,20 @@ cdef class JsonFields(JsonMask):
 
     Args:
         states: of ``mask.parse_paths``.
+        is_strict: it also finds what a path cannot go on in.
     """
 
-    def __init__(self, states: Sequence[mask.State]):
+    cdef bint is_strict
+
+    def __init__(self, states: Sequence[mask.State], bint is_strict=False):
         JsonMask.__init__(self, states, b"", True)
+        self.is_strict = is_strict
 
     def found(self, bytes data not None) -> list[tuple[int, int, tuple[str | int, ...]]] | None:
         """Return where each value begins and ends, and its place: names and indexes; None if it is no object or array of JSON.
+
+        A strict one also returns where something else stands than the object or array that a path goes on in: it ends where it
+        begins. null, and an empty object or array, have nothing in them.
 
         NaN, Infinity and -Infinity are numbers, as programs write and read them. Raises OverflowError for too many.
         """
@@ -196,6 +204,7 @@ cdef class JsonFields(JsonMask):
         t.limit = t.at + PyBytes_GET_SIZE(data)
         t.states = self.states
         t.marks = &marks
+        t.is_strict = self.is_strict
         t.any_words = True
         try:
             return None if read_document(&t) == BROKEN or not is_container(&t) else listed(data, &marks)
@@ -272,24 +281,33 @@ cdef int read_document(Text *t) except -1 nogil:
 
 cdef int read_value(Text *t, int state) except -1 nogil:
     """Read a value, and hide what the state leads to."""
+    cdef const uint8_t *start = t.at
+    cdef State *known = &t.states[state]
     if t.at < t.limit and t.at[0] == c"{":
         t.at += 1
-        return read_object(t, &t.states[state])
+        skip_space(t)
+        if t.is_strict and known.name_count == 0 and known.every == NOTHING and t.at < t.limit and t.at[0] != c"}":
+            mark(t, start, start)
+        return read_object(t, known)
     if t.at < t.limit and t.at[0] == c"[":
         t.at += 1
-        return read_array(t, &t.states[state])
+        skip_space(t)
+        if t.is_strict and known.index_count == 0 and known.every == NOTHING and t.at < t.limit and t.at[0] != c"]":
+            mark(t, start, start)
+        return read_array(t, known)
+    if t.is_strict and t.at < t.limit and t.at[0] != c"n":
+        mark(t, start, start)
     return skip_scalar(t)
 
 
 cdef int read_object(Text *t, State *state) except -1 nogil:
-    """Read the members behind a brace."""
+    """Read the members behind a brace and spaces."""
     cdef const uint8_t *comma = NULL  # before the member
     cdef const uint8_t *member
     cdef const uint8_t *start
     cdef const uint8_t *end
     cdef int leads_to
     cdef bint has_kept = False  # a member before it stays
-    skip_space(t)
     if take(t, c"}"):
         return READ
     while True:
@@ -369,12 +387,11 @@ cdef inline int leads(State *state, const uint8_t *name, size_t size) noexcept n
 
 
 cdef int read_array(Text *t, State *state) except -1 nogil:
-    """Read the elements behind a bracket."""
+    """Read the elements behind a bracket and spaces."""
     cdef const uint8_t *start
     cdef int64_t number = 0
     cdef int next_index = 0
     cdef int leads_to
-    skip_space(t)
     if take(t, c"]"):
         return READ
     while True:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.schemas.avro_values import NOTHING, AvroValues
-from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, NoWayOn, OtherType
 from kproxy.schemas.formats import LEAF, Compiled, PayloadError, SchemaError, Substitutes, any_of, require
 from kproxy.schemas.kinds import ANY, Counted, Kind, Map, decimal
 from kproxy.schemas.logical import logical_type, register, renamed
@@ -77,13 +77,13 @@ class AvroSchema(Compiled):
         return lambda payload, indexes: walk.hidden(payload)
 
     def editing(self, paths: FieldPaths) -> Edit:
+        plan = FieldPlan(self._named, paths.states, paths.is_strict)
+        walk = PayloadWalk(plan.of(self._schema))
         for path, states in paths.each.items():
             alone = FieldPlan(self._named, states)
             alone.of(self._schema)
             if not alone.leaves:
                 raise NotDescribed(f"the schema has no field {path}")
-        plan = FieldPlan(self._named, paths.states)
-        walk = PayloadWalk(plan.of(self._schema))
 
         def edit(payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
             marked = walk.marked(payload)
@@ -279,6 +279,8 @@ class Plan:
         number = len(self._steps)
         if name is not None:
             self._known[name, state, place] = number
+        if state is not None and state != LEAF:
+            self._check_way(kind, schema, self._states[state], place)
         hidden, below = self._of_leaf(schema, kind, place) if state == LEAF else (None, state)
         size = int(schema["size"]) if kind == "fixed" else len(schema["symbols"]) if kind == "enum" else 0
         kind = "record" if kind == "error" else kind
@@ -290,6 +292,9 @@ class Plan:
     def _of_leaf(self, schema: Any, kind: str, place: Template) -> tuple[bytes | None, int | None]:
         """Return the bytes that stand for the value at the end of a path, if it is hidden, and the state of what is in it."""
         return self._hidden(schema, 0), None
+
+    def _check_way(self, kind: str, schema: Any, state: Any, place: Template) -> None:
+        """Look at a type that a path goes on in."""
 
     def _within(self, place: Template, step: Step, state: int | None) -> Template:
         """Return the place of what is at a step; places that need not be told apart are ()."""
@@ -338,10 +343,14 @@ class Plan:
 
 
 class FieldPlan(Plan):
-    """Marks the texts and bytes at the paths of an automaton; ``leaves``: their places, and whether they are texts, by node."""
+    """Marks the texts and bytes at the paths of an automaton; ``leaves``: their places, and whether they are texts, by node.
 
-    def __init__(self, named: Mapping[str, Any], states: Sequence[Any]) -> None:
+    *is_strict*: NoWayOn is raised for a type that a path cannot go on in.
+    """
+
+    def __init__(self, named: Mapping[str, Any], states: Sequence[Any], is_strict: bool = False) -> None:
         super().__init__(named, states)
+        self._is_strict = is_strict
         self.leaves: dict[int, tuple[Template, bool]] = {}
 
     def _of_leaf(self, schema: Any, kind: str, place: Template) -> tuple[bytes | None, int | None]:
@@ -354,6 +363,13 @@ class FieldPlan(Plan):
             raise OtherType(shown(place), logical or kind)
         self.leaves[len(self._steps)] = place, kind == "string"
         return b"", None
+
+    def _check_way(self, kind: str, schema: Any, state: Any, place: Template) -> None:
+        if not self._is_strict or kind in ("union", "null") or not self._steps:  # the value itself is no field
+            return
+        steps = {"array": state.indexes, "map": state.names, "record": state.names, "error": state.names}.get(kind)
+        if steps is None or not (steps or state.every is not None):
+            raise NoWayOn(shown(place), logical_type(schema) or kind if isinstance(schema, dict) else kind)
 
     def _within(self, place: Template, step: Step, state: int | None) -> Template:
         if len(self._steps) > MOST_NODES:

@@ -1,7 +1,8 @@
 """Fields of values, changed by a function where they stand: texts and bytes at the paths of an automaton. All else stays.
 
 Only a message of Protobuf with a field twice is written again, by its library. A field of another type is refused: of Avro and
-Protobuf when the schema is compiled, in JSON as soon as one comes. null, and what is not there, is no field.
+Protobuf when the schema is compiled, in JSON as soon as one comes. null, and what is not there, is no field. Where a path goes
+on in an object or array, and something else stands there, the field may be in it: strict paths refuse that as well.
 """
 
 import json
@@ -32,8 +33,10 @@ class FieldPaths(NamedTuple):
 
     states: Sequence[Any]  # of all together
     each: Mapping[str, Sequence[Any]]  # by the text of each path
-    # In an object or array of JSON: where the values at the paths begin and end, and their places; None for what is none
+    # In an object or array of JSON: where the values at the paths begin and end, and their places; None for what is none.
+    # What a strict path cannot go on in ends where it begins
     in_json: Callable[[bytes], list[tuple[int, int, Place]] | None]
+    is_strict: bool  # what a path cannot go on in is refused
 
 
 class FieldRefused(SchemaError):
@@ -45,6 +48,13 @@ class OtherType(FieldRefused):
 
     def __init__(self, path: str, kind: str) -> None:
         super().__init__(f"the field {path} is of the type {kind}: only texts and bytes can be encrypted")
+
+
+class NoWayOn(FieldRefused):
+    """Something else than the object or array that a path goes on in."""
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(f"the path of a field goes on in {path}, which is of the type {kind} and has no such field")
 
 
 class NotDescribed(SchemaError):
@@ -163,7 +173,8 @@ def _edited(edit: Edit, payload: bytes, indexes: tuple[int, ...] | None, change:
         raise FieldRefused(TOO_MANY) from None
 
 
-KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean"}  # by the first character; all others: number
+# By the first character; all others: number
+KINDS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean", '"': "string"}
 
 
 def edited_json(data: bytes, paths: FieldPaths, change: ChangeField) -> bytes:
@@ -177,9 +188,10 @@ def edited_json(data: bytes, paths: FieldPaths, change: ChangeField) -> bytes:
     parts: list[bytes] = []
     copied = 0
     for start, end, place in found:
-        if data[start] != QUOTE:
-            if data[start] != NULL:
-                raise OtherType(_shown(place, paths.states), KINDS.get(chr(data[start]), "number"))
+        if start == end or data[start] not in (QUOTE, NULL):
+            error = NoWayOn if start == end else OtherType
+            raise error(_shown(place, paths.states), KINDS.get(chr(data[start]), "number"))
+        if data[start] == NULL:
             continue
         before = data[start + 1 : end - 1]
         if b"\\" in before:

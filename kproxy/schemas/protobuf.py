@@ -17,7 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, OtherType
+from kproxy.schemas.fields import ChangeField, Edit, FieldPaths, NotDescribed, NoWayOn, OtherType
 from kproxy.schemas.formats import (
     DESCRIPTOR_SET,
     LEAF,
@@ -173,13 +173,14 @@ class ProtobufSchema(Compiled):
 
         def planned(which: tuple[int, ...]) -> tuple[PayloadWalk, Mapping[int, tuple[Template, bool]]]:
             descriptor = self._descriptor(which)
+            plan = _Plan(paths.states, paths.is_strict)
+            walk = PayloadWalk(plan.of(descriptor))
             for path, states in paths.each.items():
                 alone = _Plan(states)
                 alone.of(descriptor)
                 if not alone.leaves:
                     raise NotDescribed(f"the schema has no field {path}")
-            plan = _Plan(paths.states)
-            plans[which] = walk, _ = PayloadWalk(plan.of(descriptor)), plan.leaves
+            plans[which] = walk, plan.leaves
             return walk, plan.leaves
 
         def edit(payload: bytes, indexes: tuple[int, ...] | None, change: ChangeField) -> bytes:
@@ -304,11 +305,13 @@ KINDS = {  # by FieldDescriptor.TYPE_*
 class _Plan:
     """Makes the nodes of a PayloadWalk that marks the texts and bytes at the paths of an automaton.
 
-    ``leaves``: their places, and whether they are texts, by node.
+    ``leaves``: their places, and whether they are texts, by node. *is_strict*: NoWayOn is raised for a type that a path cannot
+    go on in.
     """
 
-    def __init__(self, states: Sequence[Any]) -> None:
+    def __init__(self, states: Sequence[Any], is_strict: bool = False) -> None:
         self._states = states
+        self._is_strict = is_strict
         self._steps: list[tuple[int, int, tuple[int, ...], bytes | None]] = []
         self._known: dict[tuple[str, int | None, Template], int] = {}  # name of a message, state and place -> its node
         self.leaves: dict[int, tuple[Template, bool]] = {}
@@ -339,6 +342,8 @@ class _Plan:
         if below == LEAF:
             raise OtherType(shown(place), "map" if _is_map(field) else "repeated")
         known = self._states[below]
+        if not (known.names if _is_map(field) else known.indexes) and known.every is None:
+            self._check_way(False, place, "map" if _is_map(field) else "repeated")
         if not _is_map(field):
             return self._value(field, message, any_of(known.indexes, known.every), (*place, EACH), flags)
         below = any_of(known.names, known.every)
@@ -359,12 +364,19 @@ class _Plan:
             self.leaves[len(self._steps)] = place, kind == TEXT
             flags |= MARKED | UTF8 | (PRESENT if flags or field.has_presence else 0)
             return self._add(kind, field.number << FLAGS | flags, hidden=b"")
+        if below is not None:
+            state = self._states[below]
+            self._check_way(inner is not None and (state.names or state.every is not None), place, _type_name(field))
         number = self._add(kind, 0)
         children = () if inner is None else (self._message(inner, below, () if below is None else place),)
         flags |= MARKED if below is not None and inner is not None else 0
         flags |= UTF8 if kind == TEXT and _refuses_bytes(message, field) else 0
         self._steps[number] = kind, field.number << FLAGS | flags, children, None
         return number
+
+    def _check_way(self, goes_on: bool, place: Template, kind: str) -> None:
+        if self._is_strict and not goes_on:
+            raise NoWayOn(shown(place), kind)
 
     def _add(self, kind: int, size: int, *children: int, hidden: bytes | None = None) -> int:
         self._steps.append((kind, size, children, hidden))

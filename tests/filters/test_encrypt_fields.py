@@ -239,6 +239,68 @@ def test_each_changed_bit_of_a_field_is_an_error(monkeypatch: pytest.MonkeyPatch
                     read(b"k", changed, [])
 
 
+# The paths of a rule, values that they do not fit, and values that have nothing to hide at them
+SHAPES: list[tuple[list[str], list[str], list[str]]] = [
+    (
+        ["$.a.b"],
+        ['{"a":"X"}', '{"a":["X"]}', '{"a":[{"b":"X"}]}', '{"a":7}', '{"a":true}', '{"a":""}', '{"a":{"b":{"c":"X"}}}'],
+        ['{"a":{}}', '{"a":{"c":1}}', '{"a":null}', '{"a":[ ]}', '{"c":1}', '{"a":{"b":null}}', "{}", "[]"],
+    ),
+    (["$.a.b"], ['[{"a":{"b":"X"}}]', '{"a":{},"a":"X"}', '{"a":{"b":"X"},"\\u0061":"X"}', '{"a":{"b":7}}'], []),
+    (["$.a[0]"], ['{"a":{"0":"X"}}', '{"a":"X"}', '{"a":[["X"]]}', '{"a":[{"b":"X"}]}'], ['{"a":[]}', '{"a":[null]}']),
+    (["$.a[*].b"], ['{"a":["X"]}', '{"a":{"b":"X"}}', '{"a":[[{"b":"X"}]]}', '{"a":[{},7]}'], ['{"a":[{},null]}']),
+    (["$.*.b", "$.c[1].d"], ['{"c":"X"}', '{"a":NaN}', '{"c":[{"d":1},"X"]}'], ['{"c":[7]}', '{"c":null}']),
+]
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_field_in_another_shape_is_never_written_plain(monkeypatch: pytest.MonkeyPatch, passes: bool) -> None:
+    """Not even where other values pass. What was written plain is read as it is."""
+    for paths, others, nothing in SHAPES:
+        bench = FieldBench(monkeypatch, rule(*paths, other_values="pass" if passes else "fail"))
+        for text in others:
+            value = text.replace("X", "a canary").encode()
+            said = bench.refusal(value)
+            assert "is of the type" in said and "canary" not in said, (paths, text)
+            assert bench.got(value) == [value]
+        values = [text.encode() for text in nothing]
+        assert bench.put(*values) == values
+    fits = ['{"a":{"b":"X"}}', '{"a":[{"b":"X"}, {"b":"X"}]}', '{"\\u0061":{"x":"y"},"a":{"b":"X"}}']
+    for paths, text in zip((["$.a.b"], ["$.a[*].b", "$.a.b"], ["$.a.b"]), fits, strict=True):
+        (written,) = FieldBench(monkeypatch, rule(*paths)).put(text.replace("X", "a canary").encode())
+        assert b"canary" not in (written or b"") and b"w0tQRQED" in (written or b"")
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_schema_in_which_a_path_cannot_go_on_is_refused(monkeypatch: pytest.MonkeyPatch, passes: bool) -> None:
+    person = {"type": "record", "name": "P", "fields": [{"name": "email", "type": "string"}]}
+    union = {"type": "record", "name": "O", "fields": [{"name": "people", "type": ["null", person, "string"]}]}
+    for path, schema, message, kind in [
+        ("$.people.email", union, "a canary", "string"),
+        ("$.people.email", AVRO, DATUM, "array"),
+        ("$.by_role[0].email", AVRO, DATUM, "map"),
+        ("$.note.text", AVRO, DATUM, "string"),
+        ("$.people.email", PROTO, MESSAGE, "repeated"),
+        ("$.tags[0]", PROTO, MESSAGE, "map"),
+        ("$.note.text", PROTO, MESSAGE, "string"),
+        ("$.people[*].email.text", PROTO, MESSAGE, "string"),
+    ]:
+        bench = FieldBench(monkeypatch, rule(path, other_values="pass" if passes else "fail"))
+        if schema is union:
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, fastavro.parse_schema(union), {"people": message})
+            source = Collection("a registry")
+            source.add(Schema(json.dumps(union), id=1))
+            bench.encrypt._schemas = Schemas([source])
+            value = framed(1, out.getvalue())
+        else:
+            value = avro(DATUM) if schema is AVRO else framed(2, MESSAGE, b"\0")
+        assert b"canary" in value
+        said = bench.refusal(value)
+        assert f"which is of the type {kind} and has no such field" in said, (path, said)
+        assert bench.got(value) == [value]
+
+
 @pytest.mark.slow
 def test_a_value_of_fields_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its bytes would take hundreds in memory."""
