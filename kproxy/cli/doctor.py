@@ -58,9 +58,9 @@ def doctor(
     kproxy doctor -c kproxy.yaml --command-config client.properties
     kproxy doctor --admin localhost:9644
 
-    Looks at brokers, the addresses that they advertise, TLS, certificates, logins, clocks, ports, limits, space and the keys of
-    the filter encrypt, and at kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as the same
-    user.
+    Looks at brokers, the addresses that they advertise, TLS, certificates, logins, clocks, ports, limits, space, the keys and
+    topics of the filter encrypt, and at kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as
+    the same user.
 
     Brokers that require a login tell their addresses and their clock only after it: --command-config takes the properties file
     that Kafka's own tools take (PLAIN and SCRAM). TLS is set by the configuration; with SASL_SSL in the properties, the login is

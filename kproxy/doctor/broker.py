@@ -104,6 +104,21 @@ async def ask_broker(
     return broker
 
 
+async def ask_topics(cluster: Cluster, broker: Broker, patience: float, login: Credentials | None) -> list[str]:
+    """Return the names of all topics that a broker tells of; after a login, where the broker was examined with it.
+
+    Raises UpstreamError, NoTls, LoginRefused, OSError (TimeoutError is one), EOFError, DecodeError.
+    """
+    async with asyncio.timeout(patience):
+        asking = await _open(Upstream.of(cluster, patience), broker, cluster.broker_tls, patience)
+        try:
+            if login is not None and broker.logged_in:
+                await log_in(asking.ask, login, broker.host, asyncio.to_thread, broker.versions)
+            return await asking.topics(broker.versions)
+        finally:
+            asking.abort()
+
+
 async def _examine_before_login(broker: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
     upstream = Upstream.of(cluster, patience)
     try:

@@ -16,6 +16,7 @@ from kproxy.config.checks import broker_ports, first_broker_port, parse_node_ids
 from kproxy.config.structs import Cluster, Config, Login
 from kproxy.doctor.broker import Broker, ask_broker, certificate_names, is_for
 from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
+from kproxy.doctor.keys import examine_rules
 from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import MECHANISMS, Credentials
 from kproxy.login.identities import Identities
@@ -65,6 +66,8 @@ async def examine_cluster(
         for finding in examine_access(cluster, first):
             yield finding
         async for finding in _advertised(cluster, first, listening, patience):
+            yield finding
+        async for finding in examine_rules(cluster, first, patience, login):
             yield finding
     async for finding in examine_names(cluster, [node for node, _, _ in first.brokers] if first else [], patience):
         yield finding

@@ -1,16 +1,27 @@
-"""Does the key service of the filter encrypt make and unwrap data keys by the keys that the rules name? It is asked for one."""
+"""The filter encrypt: does its key service make and unwrap data keys by the keys of the rules, and are there such topics?"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import closing
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, suppress
+from fnmatch import filter as named_so
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kproxy.config.structs import Cluster
-from kproxy.doctor.findings import Finding, good, note, problem
+from kproxy.doctor.broker import Broker, NoTls, ask_topics
+from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.encryption.services import key_service
-from kproxy.errors import UsageError
-from kproxy.options import read_options
+from kproxy.encryption.services.settings import FILE
+from kproxy.errors import KproxyError, UsageError, close_names
+from kproxy.login.client_settings import Credentials
+from kproxy.options import quoted, read_options
+
+if TYPE_CHECKING:
+    from kproxy.filters.encrypt import EncryptOptions
 
 ADVICE = "produce requests are refused until it does; kproxy keys FILE --check KEY tries it alone"
+SECRET_FILES = ("key_file", "key")  # options that are names of files with secrets
 BY_TOPIC = "kproxy keys FILE --check KEY tries the key of one topic"
 
 
@@ -19,18 +30,14 @@ async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Keys whose name depends on the topic are not tried. After a KeyServiceAway the key service is not asked again.
     """
-    from kproxy.filters.encrypt import Encrypt, EncryptOptions  # noqa: PLC0415 - few configurations encrypt
-    from kproxy.filters.loading import filter_class  # noqa: PLC0415
-
-    for use in cluster.filters:
-        if not issubclass(filter_class(use.use), Encrypt):
-            continue
-        options = read_options(EncryptOptions, use.with_)
+    for _, options in _encrypting(cluster):
         try:
             opened = key_service(options.keys)
         except UsageError as error:
             yield problem(f"{cluster.name}: key service {options.keys.use}", str(error), ADVICE)
             continue
+        for finding in _readable_by_all(cluster, options):
+            yield finding
         for name in options.names_by_topic():
             subject = f"{cluster.name}: key {name} of {options.keys.use}"
             yield note(subject, "not tried, as its name depends on the topic", BY_TOPIC)
@@ -39,3 +46,55 @@ async def examine_keys(cluster: Cluster) -> AsyncIterator[Finding]:
             while (one := await asyncio.to_thread(next, tried, None)) is not None:
                 subject = f"{cluster.name}: key {one.key_name} of {options.keys.use}"
                 yield good(subject, one.done) if one.error is None else problem(subject, str(one.error), ADVICE)
+
+
+def _readable_by_all(cluster: Cluster, options: "EncryptOptions") -> Iterator[Finding]:
+    """Warn of files with secrets of the key service that every user of this machine can read."""
+    service = options.keys.options()
+    values = {name: str(getattr(service, name)) for name in service.__struct_fields__}
+    for name, value in values.items():
+        file = Path(value.removeprefix(FILE))
+        with suppress(OSError, ValueError):  # said where it is read
+            if (value.startswith(FILE) or name in SECRET_FILES) and file.stat().st_mode & stat.S_IROTH:
+                advice = "chmod 600, for the user that kproxy runs as (in Kubernetes: defaultMode of the volume)"
+                yield warning(f"{cluster.name}: {file}", "every user of this machine can read this secret", advice)
+
+
+async def examine_rules(
+    cluster: Cluster, broker: Broker, patience: float, login: Credentials | None
+) -> AsyncIterator[Finding]:
+    """Name the topics and patterns of rules of encrypt that no topic has: those who misspelt one write it plain."""
+    known: list[str] | None = None
+    for place, options in _encrypting(cluster):
+        subject = f"{cluster.name}: topics of {place}"
+        if known is None:
+            try:
+                if broker.wants_login and not broker.logged_in:
+                    raise KproxyError("brokers tell them only after a login")
+                known = await ask_topics(cluster, broker, patience, login)
+            except (KproxyError, NoTls, OSError, EOFError) as error:
+                yield note(subject, f"not compared with those of the cluster: {error or 'no answer in time'}")
+                return
+        without = [
+            (f"rules[{number}]", topic)
+            for number, rule in enumerate(options.rules)
+            for topic in rule.topics
+            if not named_so(known, topic)
+        ]
+        for rule, topic in without:
+            close = " or ".join(map(quoted, close_names(topic, known)))
+            meant = f"did you mean {close}?" if close else "if it is misspelt, correct it."
+            advice = f"{meant} Values of topics that no rule names are written plain"
+            yield warning(f"{subject}, {rule}", f"the broker tells of no topic {quoted(topic)}", advice)
+        if not without:
+            yield good(subject, "the cluster has them")
+
+
+def _encrypting(cluster: Cluster) -> "Iterator[tuple[str, EncryptOptions]]":
+    """Yield the place and the options of each filter encrypt."""
+    from kproxy.filters.encrypt import Encrypt, EncryptOptions  # noqa: PLC0415 - few configurations encrypt
+    from kproxy.filters.loading import filter_class  # noqa: PLC0415
+
+    for number, use in enumerate(cluster.filters):
+        if issubclass(filter_class(use.use), Encrypt):
+            yield f"filters[{number}]", read_options(EncryptOptions, use.with_)

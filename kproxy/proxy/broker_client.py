@@ -48,10 +48,17 @@ class BrokerClient:
 
     async def brokers(self, versions: dict[int, int]) -> list[tuple[int, str, int]]:
         """Return node id, host and port of each broker (Metadata); *versions* is what ``versions`` returned."""
-        newest_known = message("MetadataRequest").versions.highest
-        version = min(versions.get(ApiKey.METADATA, 0), newest_known)
-        metadata = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
+        metadata = await self._metadata(versions, "[]")
         return [(broker.node_id, broker.host, broker.port) for broker in metadata.brokers]
+
+    async def topics(self, versions: dict[int, int]) -> list[str]:
+        """Return the names of all topics that the broker tells of (Metadata); EOFError if they take more than MOST_ANSWER."""
+        metadata = await self._metadata(versions, "null" if versions.get(ApiKey.METADATA) else "[]")
+        return [topic.name for topic in metadata.topics if topic.name]
+
+    async def _metadata(self, versions: dict[int, int], topics: str) -> Any:
+        version = min(versions.get(ApiKey.METADATA, 0), message("MetadataRequest").versions.highest)
+        return await self.ask(ApiKey.METADATA, version, _metadata_request(version, topics))
 
     async def ask_unread(self, api_key: int, version: int, body: str) -> bytes:
         """Send a request; return the body of the response as it came, which may be an error of another version (KIP-511)."""
@@ -125,9 +132,9 @@ def decode_response(api_key: int, version: int, frame: bytes) -> Any:
     return response.decode(version, frame, start, trailing=trailing)
 
 
-def _metadata_request(version: int) -> str:
-    """Return a Metadata request that names no topic and creates none (version 0 can only ask for all topics)."""
-    fields = ['"topics": []']
+def _metadata_request(version: int, topics: str) -> str:
+    """Return a Metadata request that creates no topic (version 0 can only ask for all: "[]"; "null" does from 1 on)."""
+    fields = [f'"topics": {topics}']
     if version >= 4:
         fields.append('"allowAutoTopicCreation": false')
     if 8 <= version <= 10:

@@ -20,8 +20,10 @@ from kproxy.doctor.cluster import AT_A_TIME, Listening, advertised_hosts, examin
 from kproxy.doctor.findings import Finding, State, count, good, note, problem, warning
 from kproxy.doctor.keys import examine_keys
 from kproxy.encryption.services import KeyRefused, KeyServiceAway, loading
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
+from kproxy.login.client_settings import Credentials
 from tests.support.certificates import certificates
-from tests.support.doctored import PATIENCE_S, broker, config_of, findings, problems
+from tests.support.doctored import PATIENCE_S, broker, config_of, findings, login_broker, problems
 from tests.support.encryption import GivenKeys, GivenService
 from tests.support.links import on_loop, run
 from tests.support.ports import free_ports
@@ -243,6 +245,49 @@ def test_it_has_the_key_service_make_a_data_key(monkeypatch: pytest.MonkeyPatch,
     assert [(one.state, one.what) for one in asyncio.run(found())[1:]] == [(State.PROBLEM, "no right to use it")] * 3
     keys.error = KeyServiceAway("it does not answer")
     assert [one.what for one in asyncio.run(found())[1:]] == ["it does not answer"], "it is not asked again"
+
+
+@pytest.mark.parametrize(("mode", "is_said"), [(0o644, True), (0o640, False)])
+@on_loop
+async def test_a_secret_of_the_key_service_that_everybody_can_read(tmp_path: Path, mode: int, is_said: bool) -> None:
+    seal = tmp_path / "seal"
+    seal.write_bytes(bytes(32))
+    seal.chmod(mode)
+    KeySet(KeySetOptions(path=str(tmp_path / "keys"), key_file=str(seal))).make("kek")
+    keys = {"use": "file", "with": {"path": str(tmp_path / "keys"), "key_file": str(seal)}}
+    use = FilterUse(use="encrypt", with_={"keys": keys, "rules": [{"topics": ["t"], "key": "kek"}]})
+    cluster = Cluster(name="c", listen=":1", bootstrap=["b:1"], filters=[use])
+    warned = [one.subject async for one in examine_keys(cluster) if one.state is State.WARNING]
+    assert warned == [f"c: {seal}"] * is_said
+
+
+@on_loop
+async def test_topics_of_rules_are_compared_with_those_of_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
+    GivenService.keys = GivenKeys()
+    rules = [{"topics": ["orders", "pay-*"], "key": "k"}, {"topics": ["order", "bil-*"], "key": "k"}]
+    use = {"use": "encrypt", "with": {"keys": {"use": "given"}, "rules": rules}}
+    subject = "default: topics of filters[0]"
+    async with broker(topics=["orders", "pay-1", "bill-1"]) as port:
+        found = await findings(config_of(tmp_path, f"127.0.0.1:{port}", cluster_filters=[use]))
+        about = [one for one in found if one.subject.startswith(subject)]
+        assert [(one.state, one.subject, one.what) for one in about] == [
+            (State.WARNING, f"{subject}, rules[1]", 'the broker tells of no topic "order"'),
+            (State.WARNING, f"{subject}, rules[1]", 'the broker tells of no topic "bil-*"'),
+        ]
+        assert about[0].advice.startswith('did you mean "orders"? ')
+    use["with"] = {"keys": {"use": "given"}, "rules": rules[:1]}
+    async with broker(topics=["orders", "pay-1"]) as port, login_broker() as closed:
+        found = await findings(config_of(tmp_path, f"127.0.0.1:{port}", cluster_filters=[use]))
+        assert good(subject, "the cluster has them") in found
+        config = config_of(tmp_path, f"127.0.0.1:{closed.port}", cluster_filters=[use])
+        (said,) = [one for one in await findings(config) if one.subject == subject]
+        assert (said.state, said.what[-36:]) == (State.NOTE, "brokers tell them only after a login")
+        login = Credentials("PLAIN", "alice", "pencil", needs_tls=False)
+        (said,) = [one for one in await findings(config, login=login) if one.subject.startswith(subject)]
+        assert said.what == 'the broker tells of no topic "pay-*"'
 
 
 def test_states_are_counted() -> None:

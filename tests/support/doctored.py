@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any
@@ -48,9 +48,12 @@ def context(pair: Pair) -> ssl.SSLContext:
 
 
 @contextlib.asynccontextmanager
-async def broker(brokers: Brokers | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A broker that tells of *brokers*, by default of itself; gives its port."""
+async def broker(
+    brokers: Brokers | None = None, tls: ssl.SSLContext | None = None, topics: Sequence[str] = ()
+) -> AsyncIterator[int]:
+    """A broker that tells of *brokers*, by default of itself, and of *topics*; gives its port."""
     made = Broker(brokers)
+    made.topics = topics
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # handshakes that are refused on purpose
     async with listening(made.serve, tls) as port:
         made.port = port
@@ -99,7 +102,7 @@ class LoginBroker:
         if key == SASL_AUTHENTICATE:
             self.logins.append(body[4:])
             return pack(">hhi", 0, -1, 0)
-        return metadata(version, [(0, "127.0.0.1", self.port)]) if key == METADATA and logged_in else None
+        return metadata(version, [(0, "127.0.0.1", self.port)], ["orders"]) if key == METADATA and logged_in else None
 
 
 @contextlib.asynccontextmanager

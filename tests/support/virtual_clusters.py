@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from struct import pack
 from typing import Any, Self
 
@@ -32,13 +32,14 @@ def api_versions(version: int, most_metadata: int = 12) -> bytes:
     return message("ApiVersionsResponse").encode(version, make("ApiVersionsResponse", api_keys=keys))
 
 
-def metadata(version: int, brokers: Brokers) -> bytes:
-    """An answer that tells of brokers and no topic."""
+def metadata(version: int, brokers: Brokers, topics: Sequence[str] = ()) -> bytes:
+    """An answer that tells of brokers and topics."""
     parts = [
         part("MetadataResponse", "MetadataResponseBroker", node_id=id_, host=host, port=port)
         for id_, host, port in brokers
     ]
-    return message("MetadataResponse").encode(version, make("MetadataResponse", brokers=parts))
+    named = [part("MetadataResponse", "MetadataResponseTopic", name=topic) for topic in topics]
+    return message("MetadataResponse").encode(version, make("MetadataResponse", brokers=parts, topics=named))
 
 
 class Broker:
@@ -50,6 +51,7 @@ class Broker:
     def __init__(self, brokers: Brokers | None = None, most_metadata: int = 12) -> None:
         self.brokers = brokers
         self.most_metadata = most_metadata
+        self.topics: Sequence[str] = ()
         self.port = 0
         self.came = 0
         self.asked: list[tuple[int, int]] = []
@@ -87,7 +89,7 @@ class Broker:
         if key == API_VERSIONS:
             body = api_versions(version, self.most_metadata)
         elif key == METADATA:
-            body = b"\0" * response_header_version(key, version) + metadata(version, told)
+            body = b"\0" * response_header_version(key, version) + metadata(version, told, self.topics)
         else:
             body = frame[8:]
         return pack(">i", len(body) + 4) + frame[4:8] + body
