@@ -12,7 +12,7 @@ That a key was destroyed, or is refused now, shows when the service is asked: a 
 until it is old, and is gone with that answer. So for up to DataKeyLimits.age_s after a key was destroyed its records are still
 read, and new ones written; only a new process asks at once. After an error the service is not asked for the same again for
 PAUSE_S while it is away, REFUSED_S if it refuses the key, and LASTING_S after any other error. At most MOST_QUESTIONS are asked
-at a time, and at most MOST_KEYS data keys are kept for reading.
+at a time, and the MOST_KEYS data keys and errors that were used last are kept: topics and data keys may be made up.
 """
 
 import itertools
@@ -287,7 +287,7 @@ class DataKeys:
         now = self._monotonic()
         with self._lock:
             held = self._held.get(question)
-            if held is not None and question.wrapped:
+            if held is not None:
                 self._held.move_to_end(question)
             if held is not None and now < held.fresh_until and not self._is_used_up(held, self._limits.records):
                 return held.key

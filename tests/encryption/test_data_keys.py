@@ -111,6 +111,15 @@ def test_a_destroyed_key_is_given_up_at_once_when_that_is_known() -> None:
         keys.for_writing("orders", "kek")
 
 
+def test_names_of_topics_that_a_client_makes_up_cost_others_no_data_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_keys, "MOST_KEYS", 6)
+    keys = DataKeys(GivenKeys(), LIMITS, Clock())
+    first = answered(lambda: keys.for_writing("orders", "kek"))
+    for number in range(20):
+        answered(lambda topic=f"orders-{number}": keys.for_writing(topic, "kek"))
+        assert keys.for_writing("orders", "kek") is first
+
+
 def test_a_service_that_breaks_its_contract_is_an_error_without_its_words() -> None:
     class Broken(GivenKeys):
         def new_data_key(self, key_name: str) -> DataKey:
