@@ -12,7 +12,7 @@ import msgspec
 
 from kproxy.cli.options import form_option
 from kproxy.config.reading import read_key_settings
-from kproxy.encryption.services import KeyFacts, KeyManager, KeyService, key_service, unbounded
+from kproxy.encryption.services import KeyFacts, KeyManager, KeyService, KeyServiceError, key_service, unbounded
 from kproxy.encryption.services.contract import MOST_WRAPPED, try_key
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.errors import UsageError
@@ -176,7 +176,10 @@ def _rewrap(managed: KeyManager, key_name: str, before: int | None, dry_run: boo
             wrapped = b64decode(line.strip()[: MOST_WRAPPED * 2], validate=True)
         except ValueError:
             raise UsageError(f"line {number} of standard input is not base 64") from None
-        rewrapped.append(b64encode(managed.rewrap(key_name, wrapped)).decode())
+        try:
+            rewrapped.append(b64encode(managed.rewrap(key_name, wrapped)).decode())
+        except KeyServiceError as error:
+            raise type(error)(f"line {number} of standard input: {error}") from None
     return [f"would wrap {len(rewrapped)} data keys by the newest version of {key_name}"] if dry_run else rewrapped
 
 

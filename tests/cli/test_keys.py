@@ -55,6 +55,9 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     code, out, _ = kproxy("keys", file, "--rewrap", "orders")
     rewrapped = b64decode(out)
     assert rewrapped[4] == 2 and service.unwrap("orders", rewrapped) == old.plain
+    monkeypatch.setattr("sys.stdin", io.StringIO(b64encode(old.wrapped).decode() + "\nAAAA\n"))
+    code, out, said = kproxy("keys", file, "--rewrap", "orders")
+    assert (code, out) == (1, "") and "line 2 of standard input: this is no data key" in said
     destroy = ["--destroy", "orders", "--before", "2"]
     before = sealed.read_bytes()
     code, _, said = kproxy("keys", file, *destroy)

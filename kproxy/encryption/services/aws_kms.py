@@ -33,7 +33,7 @@ from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, with
 
 CONTEXT = {"kproxy": "data key"}
 MOST_ANSWER = 1 << 20  # bytes
-MOST_PAGES = 20  # of aliases
+MOST_PAGES = 1_000  # of aliases, 50 each
 ALIAS = re.compile(r"[A-Za-z0-9/_-]{1,200}")
 KEY_ID = re.compile(r"(?:mrk-[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 DAYS_TO_DELETION = 30  # in which the deletion can be undone with AWS's tools

@@ -154,7 +154,10 @@ class KeySet:
         try:
             return self._cipher(key_name, version).decrypt(nonce, sealed, head + key_name.encode())
         except InvalidTag:
-            raise KeyServiceError(f"version {version} of the key {key_name} has not wrapped this data key") from None
+            raise KeyServiceError(
+                f"version {version} of the key {key_name} in {self._path} has not wrapped this data key: another copy of the key "
+                "set may have another version of this number, if both were rotated"
+            ) from None
 
     def close(self) -> None:
         """Forget the keys."""
@@ -277,7 +280,6 @@ class KeySet:
         try:
             _usable(lambda: fcntl.flock(folder, fcntl.LOCK_EX), path)  # a lock file would stay behind
             yield
-            os.fsync(folder)  # before what the new key encrypts is written anywhere
         finally:
             os.close(folder)
 
@@ -366,5 +368,14 @@ def _replace(path: Path, data: bytes, dry_run: bool) -> None:
             os.fsync(descriptor)
         if not dry_run:
             beside.replace(path)
+            _sync(path.parent)  # before what the new key encrypts is written anywhere
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -34,7 +34,6 @@ from kproxy.options import OptionMistakes, Options, Problem, Seconds, text, with
 from kproxy.secrets import SecretUnreadable, is_reference, read_secret
 
 MOST_ANSWER = 1 << 20  # bytes
-MOST_KEYS = 1_000  # that are listed
 KEY_NAME = re.compile(r"\w(?:[\w.-]{0,198}\w)?", re.ASCII)  # as Vault has it
 CIPHERTEXT = re.compile(rb"vault:v[1-9][0-9]{0,8}:[A-Za-z0-9+/]{1,3000}={0,2}")
 PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
@@ -266,7 +265,7 @@ class VaultTransit:
             raise self._error("", error) from None
         if not isinstance(names, list):
             raise self._client.not_vaults()
-        return [self.describe_key(str(name)) for name in sorted(names)[:MOST_KEYS]]
+        return [self.describe_key(str(name)) for name in sorted(names)]
 
     def describe_key(self, key_name: str) -> KeyFacts:
         data = self._ask(key_name, lambda transit: transit.read_key(key_name, mount_point=self._mount))
@@ -320,7 +319,7 @@ class VaultTransit:
 
     def _ask(self, key_name: str, question: Callable[[Any], Any]) -> dict[str, Any]:
         if not KEY_NAME.fullmatch(key_name):
-            raise KeyServiceError("the name of the key is no name that Vault knows")
+            raise KeyServiceError(f"{key_name!r} is no name of a key of Vault: these have letters, digits, _, . and -")
         try:
             return self._client.ask(lambda vault: question(vault.secrets.transit))
         except Answered as error:

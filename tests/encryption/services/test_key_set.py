@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import threading
 from base64 import b64decode, b64encode
@@ -90,6 +91,24 @@ def test_destroyed_versions_are_remembered(service: KeySet, options: KeySetOptio
     facts = other.describe_key("orders")
     assert (facts.versions, facts.oldest, facts.destroyed_at) == (2, None, 1_700_000_000_000)
     assert [one.name for one in other.list_keys()] == ["bills", "orders"]
+
+
+def test_copies_of_a_key_set_that_are_both_rotated_open_their_own_records_alone(
+    service: KeySet, options: KeySetOptions, tmp_path: Path
+) -> None:
+    other = KeySet(KeySetOptions(path=str(tmp_path / "copy"), key_file=options.key_file))
+    shutil.copy(options.path, tmp_path / "copy")
+    first = service.new_data_key("orders")
+    service.rotate("orders")
+    second = service.new_data_key("orders")
+    with pytest.raises(KeyServiceError, match=r"no version 2: is .*/copy an old copy\?"):
+        other.unwrap("orders", second.wrapped)
+    other.rotate("orders")
+    with pytest.raises(
+        KeyServiceError, match=r"version 2 of the key orders in .*/copy has not wrapped .* both were rotated"
+    ):
+        other.unwrap("orders", second.wrapped)
+    assert other.unwrap("orders", first.wrapped) == first.plain
 
 
 def test_each_part_of_the_file_is_sealed(service: KeySet, options: KeySetOptions, tmp_path: Path) -> None:
