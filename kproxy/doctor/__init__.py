@@ -8,9 +8,9 @@
     cluster.py     a cluster: its brokers and all that they advertise, logins, the clock, and the names that clients get
 
 Nothing is changed anywhere: brokers get ApiVersions, SaslHandshake, Metadata for no topic (for all, if a rule of encrypt names
-topics) and DescribeQuorum, and a login only where one is given; a key service makes data keys, which are thrown away; a folder for
-outputs gets a file of 64 KiB for a moment. Every wait is bounded by the *patience* of the call, those for a key service by its own
-timeout.
+topics) and DescribeQuorum, and a login only where one is given; a key service makes data keys, which are thrown away; a folder
+for outputs gets a file of 64 KiB for a moment. Every wait is bounded by the *patience* of the call, those for a key service by
+its own timeout.
 
 To add a check: a function that yields Finding, called in examine.py, and a set-up broken in that way in tests/doctor.
 """
