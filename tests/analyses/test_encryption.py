@@ -4,6 +4,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+from kproxy.analyses import library
+from kproxy.analyses.report.templates import fill
 from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, Envelope, envelope_of
 from kproxy.encryption.fields import envelope_in
 from kproxy.encryption.reading import NO_SERVICE
@@ -58,7 +60,12 @@ def test_keys_writers_and_what_was_left(tmp_path: Path) -> None:
         value_problem=NO_SERVICE,
         **seen(None, one),
     )
-    found = {(row["topic"], row["key_name"], row["key_version"]): row for row in tables.answer(tmp_path, "encryption")}
+    rows = tables.answer(tmp_path, "encryption")
+    found = {(row["topic"], row["key_name"], row["key_version"]): row for row in rows}
+    assert fill(library.load()["encryption"].header.verdict, rows) == (
+        "4 topics with encrypted values, by 3 keys; plain ones written since in 1 topic, most by script, shop; 3 topics "
+        f"with records that rest on an older version of a key; 4 do not open: {NO_SERVICE}; most values: moved"
+    )
     shown = {
         key: (
             row["produced"],

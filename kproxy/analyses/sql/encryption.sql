@@ -14,25 +14,25 @@ columns:
   part: value or key of records, or "header " and the name of a header
   key_name: name of the key that wraps the data keys; NULL for plain ones
   key_version: version of that key; NULL where the key service does not say
+  first_at: ""
+  writers: client ids that wrote them
+  is_late: whether plain values were written after the first encrypted one
   is_older: whether a newer version of the key was seen in any topic, so that these records rest on one that was rotated
   produced: values, keys or headers, written
   fetched: values, keys or headers, read
-  data_keys: different data keys
-  writers: client ids that wrote them
-  readers: client ids that read them
-  other_topic: another topic that they were written to; they open only where a rule says so
-  opened: values, keys or headers that open by the keys that --keys names; 0 without it
   unopened: values, keys or headers that do not open; without --keys, all
   problem: why some of them do not open; without --keys, which key they take
+  readers: client ids that read them
+  data_keys: different data keys
+  opened: values, keys or headers that open by the keys that --keys names; 0 without it
+  other_topic: another topic that they were written to; they open only where a rule says so
   damaged: values that begin as encrypted ones and are none
-  is_late: whether plain values were written after the first encrypted one
-  first_at: ""
   last_at: ""
   cluster: its id, else the first address of its brokers
 action: Send the writers of plain values through kproxy; keep the older versions of a key until the last record that rests on them is gone.
 parameters: {}
 sampled: Other keys, writers and readers may be among the exchanges that are missing.
-verdict: "{count topic:topic/topics} with encrypted values[{rows where is_late=true:?}, {rows where is_late=true} with plain values, record keys or headers written since][{rows where is_older=true:?}, {rows where is_older=true} by an older version of a key][{sum opened:?}[{sum unopened:?}; {sum unopened:,} do not open|; all of them open]]; most values: {topic}"
+verdict: "{count topic:topic/topics} with encrypted values, by {count key_name:key/keys}[{rows where is_late=true:?}; plain ones written since in {count topic where is_late=true:topic/topics}, most by {writers where is_late=true}][{rows where is_older=true:?}; {count topic where is_older=true:topic/topics} with records that rest on an older version of a key][{sum unopened:?}; {sum unopened:,} do not open: {max problem:160}|; all of them open]; most values: {topic}"
 order: 47
 only_if: FROM records LEFT JOIN unnest(headers) AS headers(header) ON true WHERE hex(value_envelope) <> '' OR hex(key_envelope) <> '' OR hex(header.envelope) <> ''
 */
