@@ -68,17 +68,17 @@ from kproxy.encryption.services import loading
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import RequestFacts, Send
 from kproxy.filters.loading import load_filter
-from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
 from tests.bench.measuring import cpu_of, options_of, spread
 from tests.support.encryption import GivenKeys, GivenService
-from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame
+from tests.support.filtering import CallingRuntime, connection
 from tests.support.kafka import jars
 from tests.support.kafka.fixtures import started as started_broker
 from tests.support.kafka.processes import children, eventually, spawn, stop
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.messages import answer_frame, request_frame, request_in
 from tests.support.openbao import OpenBao
 from tests.support.ports import free_ports
 from tests.support.sockets import create_topic, metadata
@@ -135,9 +135,8 @@ def made(outcome: Any) -> Any:
 
 
 def produce(chain: Chain, records: bytes) -> Callable[[], bytes]:
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-    topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[data])
-    frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[topic]))
+    topic = {"name": "orders", "partition_data": [{"index": 0, "records": records}]}
+    frame = request_frame("ProduceRequest", 9, acks=-1, topic_data=[topic])
 
     def call() -> bytes:
         outcome = made(chain.on_request(connection(), frame))
@@ -148,9 +147,8 @@ def produce(chain: Chain, records: bytes) -> Callable[[], bytes]:
 
 
 def fetch(chain: Chain, records: bytes) -> Callable[[], bytes]:
-    partition = part("FetchResponse", "PartitionData", partition_index=0, records=records)
-    topic = part("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[partition])
-    frame = response_frame(1, 12, message("FetchResponse").encode(12, make("FetchResponse", responses=[topic])))
+    topic = {"topic": "orders", "partitions": [{"partition_index": 0, "records": records}]}
+    frame = answer_frame("FetchResponse", 12, responses=[topic])
 
     def call() -> bytes:
         outcome = made(chain.on_response(connection(), RequestFacts(1, 12, 7), frame))
@@ -161,7 +159,7 @@ def fetch(chain: Chain, records: bytes) -> Callable[[], bytes]:
 
 
 def records_of(frame: bytes) -> bytes:
-    sent: Any = message("ProduceRequest").decode(9, frame, frame.index(b"app") + 4)
+    sent: Any = request_in(frame)
     records: bytes = sent.topic_data[0].partition_data[0].records
     return records
 

@@ -52,10 +52,10 @@ from kproxy.protocol import message, response_header_version
 from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.compression import compress, decompress
 from kproxy.protocol.records.editing import RecordBatch, write_batches
-from kproxy.protocol.structs import struct_types
 from tests.bench.measuring import cpu_a_call, cpu_of, options_of, spread
 from tests.support.frames import frame, request
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.messages import make
 
 TOPIC = "orders"
 METADATA, PRODUCE, FETCH, HEARTBEAT = 3, 0, 1, 12
@@ -205,14 +205,14 @@ def asked(api_key: int, **values: Any) -> bytes:
     """A request frame."""
     name = f"{message_name(api_key)}Request"
     codec, version = message(name), VERSIONS[api_key]
-    return request(api_key, version, 7, codec.encode(version, struct_types(name)[name](**values)), tags=b"\0")
+    return request(api_key, version, 7, codec.encode(version, make(name, **values)), tags=b"\0")
 
 
 def answered(api_key: int, **values: Any) -> bytes:
     """A response frame."""
     name = f"{message_name(api_key)}Response"
     version = VERSIONS[api_key]
-    body = message(name).encode(version, struct_types(name)[name](**values))
+    body = message(name).encode(version, make(name, **values))
     return frame(struct.pack(">i", 7) + b"\0" * response_header_version(api_key, version) + body)
 
 
@@ -220,23 +220,16 @@ def message_name(api_key: int) -> str:
     return {PRODUCE: "Produce", FETCH: "Fetch", METADATA: "Metadata", HEARTBEAT: "Heartbeat"}[api_key]
 
 
-def part(message_named: str, struct_name: str, /, **values: Any) -> Any:
-    return struct_types(message_named)[struct_name](**values)
-
-
 def produce(name: str, records: bytes, connections: int = 4, inflight: int = 1) -> Load:
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-    topic = part("ProduceRequest", "TopicProduceData", name=TOPIC, partition_data=[data])
-    told = part("ProduceResponse", "PartitionProduceResponse", index=0)
-    response = part("ProduceResponse", "TopicProduceResponse", name=TOPIC, partition_responses=[told])
+    topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": records}]}
+    response = {"name": TOPIC, "partition_responses": [{"index": 0}]}
     frames = asked(PRODUCE, acks=-1, timeout_ms=30_000, topic_data=[topic]), answered(PRODUCE, responses=[response])
     return Load(name, PRODUCE, *frames, connections, inflight)
 
 
 def fetch(name: str, records: bytes) -> Load:
-    data = part("FetchResponse", "PartitionData", partition_index=0, high_watermark=9, records=records)
-    topic = part("FetchResponse", "FetchableTopicResponse", topic=TOPIC, partitions=[data])
-    return Load(name, FETCH, asked(FETCH), answered(FETCH, responses=[topic]))
+    data = {"partition_index": 0, "high_watermark": 9, "records": records}
+    return Load(name, FETCH, asked(FETCH), answered(FETCH, responses=[{"topic": TOPIC, "partitions": [data]}]))
 
 
 def value(chance: random.Random, size: int) -> bytes:
@@ -354,8 +347,8 @@ def changing(sides: dict[str, Side], broker: Broker, rounds: int) -> Iterator[st
         for codec in Codec:
             records, plain = field(size, codec)
             alone = codec_alone(records)
-            for name, make in kinds:
-                load = make(f"{name} {size} B {codec.name.lower()}", records)
+            for name, load_of in kinds:
+                load = load_of(f"{name} {size} B {codec.name.lower()}", records)
                 broker.answers[load.api_key] = load.response
                 rows = [side.run(load, 0.5) for _ in range(rounds + 1) for side in (sides[name],)][1:]
                 speeds = [count * plain / cpu / 1e6 for count, cpu in rows]
@@ -370,8 +363,7 @@ def validating(folder: Path, broker: Broker, rounds: int) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         sides = []
         for depth in ("id", "payload"):
-            rule = {"values": depth, "subject": None}
-            filters = [{"use": "validate", "with": {"rules": [rule]}}]
+            filters = [{"use": "validate", "with": {"rules": [{"values": depth, "subject": None}]}}]
             side = Side(f"validate-{depth}", folder, broker, filters, schemas={"folders": [str(folder)]})
             stack.callback(side.proxy.close)
             sides.append(side)

@@ -59,13 +59,13 @@ from typing import Any
 from kproxy.protocol import message
 from kproxy.protocol.records import Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
-from kproxy.protocol.structs import struct_types
-from tests.bench.filters import HEARTBEAT, METADATA, PRODUCE, VERSIONS, Broker, Frames, answered, asked, part
+from tests.bench.filters import HEARTBEAT, METADATA, PRODUCE, VERSIONS, Broker, Frames, answered, asked
 from tests.bench.forwarding import HAPROXY, HOST, our_haproxy
 from tests.bench.measuring import cpu_of, options_of
 from tests.support.frames import frame
 from tests.support.haproxy import haproxy
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.messages import make
 from tests.support.ports import free_ports
 from tests.support.sockets import address
 
@@ -92,13 +92,13 @@ def beats(groups: int) -> list[bytes]:
 def produces(topics: int) -> list[bytes]:
     """A Produce of one record of 100 bytes to each topic."""
     records = write_batches([RecordBatch([Record(value=bytes(100))])])
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+    data = {"index": 0, "records": records}
     return [
         asked(
             PRODUCE,
             acks=-1,
             timeout_ms=30_000,
-            topic_data=[part("ProduceRequest", "TopicProduceData", name=f"topic-{number}", partition_data=[data])],
+            topic_data=[{"name": f"topic-{number}", "partition_data": [data]}],
         )
         for number in range(topics)
     ]
@@ -108,21 +108,12 @@ def serving(brokers: int) -> Broker:
     """A broker that answers all loads, and whose Metadata lists so many brokers, all at its own address."""
     broker = Broker()
     host, port = address(broker.address)
-    named = [
-        part("MetadataResponse", "MetadataResponseBroker", node_id=number, host=host, port=port)
-        for number in range(brokers)
-    ]
+    named = [{"node_id": number, "host": host, "port": port} for number in range(brokers)]
     offered = [
-        part(
-            "ApiVersionsResponse",
-            "ApiVersion",
-            api_key=api_key,
-            min_version=VERSIONS[api_key],
-            max_version=VERSIONS[api_key],
-        )
+        {"api_key": api_key, "min_version": VERSIONS[api_key], "max_version": VERSIONS[api_key]}
         for api_key in (HEARTBEAT, PRODUCE, METADATA)
     ]
-    versions = struct_types("ApiVersionsResponse")["ApiVersionsResponse"](api_keys=offered)
+    versions = make("ApiVersionsResponse", api_keys=offered)
     broker.answers = {
         API_VERSIONS: frame(bytes(4) + message("ApiVersionsResponse").encode(0, versions)),
         HEARTBEAT: answered(HEARTBEAT),

@@ -21,12 +21,12 @@ from kproxy.protocol.records import Record as WrittenRecord
 from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.chaos.conftest import FIXED, Record, Scripted, Start
 from tests.support.certificates import Authority
-from tests.support.filtering import make, part, request_frame
 from tests.support.frames import batch, frame, heartbeat, record, request
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.messages import request_frame
 from tests.support.peers import Peer, answer, answering, client
 from tests.support.sockets import Wire, end_offsets, metadata
 
@@ -385,9 +385,8 @@ def filters(run: int) -> list[dict[str, Any]]:
 
 def produce(number: int) -> bytes:
     records = write_batches([RecordBatch([WrittenRecord(value=b"%d" % number)])])
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-    topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[data])
-    return request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[topic]), number)
+    topic = {"name": "orders", "partition_data": [{"index": 0, "records": records}]}
+    return request_frame("ProduceRequest", 9, correlation_id=number, acks=-1, topic_data=[topic])
 
 
 @pytest.mark.slow

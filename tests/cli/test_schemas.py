@@ -18,7 +18,7 @@ from kproxy.protocol.records.editing import RecordBatch, write_batches
 from kproxy.schemas.settings import SchemaSources
 from kproxy.spark.catalog import mark_of
 from kproxy.spark.rows import FileRows, Options
-from tests.bench.filters import PRODUCE, answered, asked, part
+from tests.bench.filters import PRODUCE, answered, asked
 from tests.cli.conftest import Kproxy
 from tests.support.built_captures import Conversation, pcap
 
@@ -31,8 +31,7 @@ STORED = {"subject": "orders-value", "version": 3, "id": 7, "schema": SCHEMA, "d
 
 def produced(topic: str, *values: bytes, **record: Any) -> bytes:
     records = write_batches([RecordBatch([Record(value=value, **record) for value in values])])
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-    topics = [part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[data])]
+    topics = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
     return asked(PRODUCE, acks=-1, timeout_ms=30_000, topic_data=topics)
 
 

@@ -1,6 +1,5 @@
 """Audit: a line for each request, whatever becomes of it; nothing secret, and never more than one line."""
 
-import asyncio
 import json
 import random
 from typing import Any
@@ -9,55 +8,34 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.filters.audit import NO_REQUEST, Audit, AuditOptions
-from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.options import Rotated
-from kproxy.protocol import message
-from tests.support.filtering import (
-    GivenJournal,
-    GivenRuntime,
-    Scripted,
-    connection,
-    make,
-    part,
-    request_frame,
-    response_frame,
-    settled,
-)
+from tests.support.filtering import Bench, GivenJournal, Scripted
+from tests.support.messages import answer_frame, answer_in, request_frame
 
 FILE = Rotated(path="audit.jsonl")
 
 
-class Bench:
+class Audited(Bench):
     """An audited connection."""
 
     def __init__(self, *others: Any, **options: Any) -> None:
-        self.runtime = GivenRuntime()
-        self.audit = Audit(AuditOptions(file=FILE, **options))
-        self.chain = Chain([self.audit, *others], wait=asyncio.wait_for, runtime=self.runtime)
-        self.at = connection()
+        super().__init__(Audit(AuditOptions(file=FILE, **options)), *others)
 
     @property
     def journal(self) -> GivenJournal:
-        return self.runtime.journals["audit.jsonl"]
-
-    def ask(self, name: str, version: int, value: Any, correlation_id: int = 7) -> Outcome:
-        return settled(self.chain.on_request(self.at, request_frame(name, version, value, correlation_id)))
-
-    def create(self, *names: str, correlation_id: int = 7) -> Outcome:
-        topics = [part("CreateTopicsRequest", "CreatableTopic", name=name) for name in names]
-        return self.ask("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics), correlation_id)
+        found: GivenJournal = self.runtime.journals["audit.jsonl"]
+        return found
 
     def created(self, *codes: int, correlation_id: int = 7) -> Outcome:
-        topics = [part("CreateTopicsResponse", "CreatableTopicResult", name="x", error_code=code) for code in codes]
-        body = message("CreateTopicsResponse").encode(7, make("CreateTopicsResponse", topics=topics))
-        frame = response_frame(19, 7, body, correlation_id)
-        return settled(self.chain.on_response(self.at, RequestFacts(19, 7, correlation_id), frame))
+        topics = [{"name": "x", "error_code": code} for code in codes]
+        frame = answer_frame("CreateTopicsResponse", 7, correlation_id, topics=topics)
+        return self.answer(RequestFacts(19, 7, correlation_id), frame)
 
 
 def test_who_did_what() -> None:
-    bench = Bench()
+    bench = Audited()
     bench.at.principal, bench.at.mechanism, bench.at.software = "alice", "PLAIN", ("librdkafka", "2.5")
     assert isinstance(bench.create("a", "b"), Send)
     assert bench.journal.lines == {}
@@ -91,7 +69,7 @@ def test_who_did_what() -> None:
 
 
 def test_a_connection_that_closes_first() -> None:
-    bench = Bench()
+    bench = Audited()
     bench.create("a", correlation_id=1)
     bench.create("b", correlation_id=1)
     bench.chain.on_close(bench.at)
@@ -103,7 +81,7 @@ def test_what_a_later_filter_answers_is_an_outcome_too() -> None:
     def refuse(request: Any) -> Any:
         raise ZeroDivisionError
 
-    bench = Bench(Scripted(refuse, requests=(19,), fault_error=29))
+    bench = Audited(Scripted(refuse, requests=(19,), fault_error=29))
     assert isinstance(bench.create("a"), Answer)
     assert bench.journal.fields()[0]["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
 
@@ -118,30 +96,25 @@ def test_the_data_plane_is_not_held() -> None:
 
 
 def test_chosen_topics_of_the_data_plane() -> None:
-    bench = Bench(topics=("orders-*",))
+    bench = Audited(topics=("orders-*",))
 
-    def produce(topic: str, acks: int) -> None:
-        data = part("ProduceRequest", "TopicProduceData", name=topic)
-        bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=acks, topic_data=[data]))
-
-    produce("other", 0)
-    produce("orders-1", 0)
+    bench.produce("other", version=7, acks=0)
+    bench.produce("orders-1", version=7, acks=0)
     (line,) = bench.journal.fields()
     assert (line["api"], line["outcome"]) == ("Produce", "no response is expected")
     assert line["resources"] == [{"type": "topic", "name": "orders-1"}]
 
 
 def test_topics_by_id_have_the_name_that_metadata_gave() -> None:
-    bench = Bench()
+    bench = Audited()
     bench.runtime.kept["topic_names"] = {"AAAAAAAAAAAAAAAAAAAAAQ": "a"}
-    topic = part("DeleteTopicsRequest", "DeleteTopicState", name=None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
-    bench.ask("DeleteTopicsRequest", 6, make("DeleteTopicsRequest", topics=[topic]))
+    bench.ask("DeleteTopicsRequest", 6, topics=[{"name": None, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}])
     bench.chain.on_close(bench.at)
     assert bench.journal.fields()[0]["resources"] == [{"type": "topic", "id": "AAAAAAAAAAAAAAAAAAAAAQ", "name": "a"}]
 
 
 def test_block_holds_the_response_until_the_line_is_written() -> None:
-    bench = Bench()
+    bench = Audited()
     bench.create("a")
     bench.journal.is_writable = False
     given = bench.created
@@ -159,20 +132,20 @@ def test_block_holds_the_response_until_the_line_is_written() -> None:
 
 def test_block_refuses_when_nothing_can_be_written() -> None:
     """A request is not forwarded and gets KAFKA_STORAGE_ERROR; a response that waits is not sent, and is counted."""
-    bench = Bench(patience=2.0)
+    bench = Audited(patience=2.0)
     bench.create("a")
     bench.journal.is_writable = False
     assert isinstance(bench.created(0), Close)
     assert (bench.journal.seen, bench.journal.written, bench.journal.dropped) == (1, 0, 1)
     refused = bench.create("b")
     assert isinstance(refused, Answer)
-    answer: Any = message("CreateTopicsResponse").decode(7, refused.frame[9:])
+    answer = answer_in(19, 7, refused.frame)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("b", 56)]
     assert bench.journal.seen == 1
 
 
 def test_drop_and_count_lets_traffic_go_on() -> None:
-    bench = Bench(mode="drop-and-count")
+    bench = Audited(mode="drop-and-count")
     bench.journal.is_writable = False
     for _ in range(10):
         assert isinstance(bench.create("a"), Send)
@@ -182,9 +155,9 @@ def test_drop_and_count_lets_traffic_go_on() -> None:
 
 def test_a_line_has_a_bounded_length() -> None:
     """A thousand names of 32,000 characters, each six bytes in JSON: some are left out, and the line says so."""
-    bench = Bench(mode="drop-and-count")
+    bench = Audited(mode="drop-and-count")
     names = [f"{number}" + "\x1b" * 32_000 for number in range(1_000)]
-    bench.ask("DeleteTopicsRequest", 4, make("DeleteTopicsRequest", topic_names=names))
+    bench.ask("DeleteTopicsRequest", 4, topic_names=names)
     bench.chain.on_close(bench.at)
     (line,) = bench.journal.lines.values()
     fields = json.loads(line)
@@ -213,13 +186,11 @@ def hostile(numbers: random.Random) -> str:
 
 
 def test_hostile_names_are_one_line_each() -> None:
-    bench, numbers = Bench(mode="drop-and-count"), random.Random(7)
+    bench, numbers = Audited(mode="drop-and-count"), random.Random(7)
     for _ in range(2_000):
         names = [hostile(numbers) for _ in range(50)]
         bench.at.principal = hostile(numbers)
-        frame = request_frame(
-            "DeleteTopicsRequest", 4, make("DeleteTopicsRequest", topic_names=[n.replace("\udcff", "") for n in names])
-        )
+        frame = request_frame("DeleteTopicsRequest", 4, topic_names=[n.replace("\udcff", "") for n in names])
         bench.chain.on_request(bench.at, frame)
     bench.chain.on_close(bench.at)
     assert len(bench.journal.lines) == 2_000
@@ -229,9 +200,9 @@ def test_hostile_names_are_one_line_each() -> None:
 
 
 def test_no_secret_of_a_login_is_written() -> None:
-    bench = Bench()
-    bench.ask("SaslHandshakeRequest", 1, make("SaslHandshakeRequest", mechanism="PLAIN"))
-    bench.ask("SaslAuthenticateRequest", 2, make("SaslAuthenticateRequest", auth_bytes=b"\0alice\0canary"))
+    bench = Audited()
+    bench.ask("SaslHandshakeRequest", 1, mechanism="PLAIN")
+    bench.ask("SaslAuthenticateRequest", 2, auth_bytes=b"\0alice\0canary")
     bench.chain.on_close(bench.at)
     (line,) = bench.journal.lines.values()
     assert b"SaslAuthenticate" in line
@@ -241,8 +212,8 @@ def test_no_secret_of_a_login_is_written() -> None:
 @pytest.mark.parametrize("accepted", [True, False])
 def test_a_login_by_raw_tokens_has_one_line(accepted: bool) -> None:
     """After SaslHandshake v0 its tokens are no requests. The broker closes the connection where it refuses them."""
-    bench = Bench()
-    bench.ask("SaslHandshakeRequest", 0, make("SaslHandshakeRequest", mechanism="PLAIN"))
+    bench = Audited()
+    bench.ask("SaslHandshakeRequest", 0, mechanism="PLAIN")
     bench.chain.on_token(bench.at, b"\0alice\0canary")
     bench.chain.on_token(bench.at, b"\0alice\0canary")
     assert (bench.journal.seen, bench.journal.lines) == (1, {})
@@ -258,24 +229,22 @@ def test_a_login_by_raw_tokens_has_one_line(accepted: bool) -> None:
 
 
 def test_a_second_login_by_raw_tokens_has_a_line_of_its_own() -> None:
-    bench = Bench()
+    bench = Audited()
     for name in (b"alice", b"bob"):
-        bench.ask("SaslHandshakeRequest", 0, make("SaslHandshakeRequest", mechanism="PLAIN"))
+        bench.ask("SaslHandshakeRequest", 0, mechanism="PLAIN")
         bench.chain.on_token(bench.at, b"\0" + name + b"\0canary")
         bench.chain.on_token(bench.at, None)
     assert [line["principal"] for line in bench.journal.fields()] == ["alice", "bob"]
-    others = Bench(api_name=("CreateTopics",))
+    others = Audited(api_name=("CreateTopics",))
     others.chain.on_token(others.at, b"\0alice\0canary")
     others.chain.on_close(others.at)
     assert others.journal.seen == 0
 
 
 def test_a_produce_that_wants_no_answer_is_closed_where_nothing_can_be_written() -> None:
-    bench = Bench(topics=("orders-*",), patience=1.0)
+    bench = Audited(topics=("orders-*",), patience=1.0)
     bench.journal.is_writable = False
-    data = part("ProduceRequest", "TopicProduceData", name="orders-1")
-    outcome = bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=0, topic_data=[data]))
-    assert isinstance(outcome, Close)
+    assert isinstance(bench.produce("orders-1", version=7, acks=0), Close)
 
 
 def test_options_with_mistakes() -> None:
@@ -287,15 +256,15 @@ def test_options_with_mistakes() -> None:
 
 def test_two_audits_and_a_reload_mix_no_numbers() -> None:
     """Each request is in the file of the filter that took its number, also if another filter sees its response."""
-    bench = Bench()
+    bench = Audited()
     second = Audit(AuditOptions(file=Rotated(path="topics.jsonl"), api_name=("CreateTopics", "ListGroups")))
-    bench.chain = Chain([bench.audit, second], runtime=bench.runtime)
-    bench.ask("ListGroupsRequest", 4, make("ListGroupsRequest"), 6)
+    bench.use(bench.filter, second)
+    bench.ask("ListGroupsRequest", 4, correlation_id=6)
     assert bench.create("a").__class__ is Send
     assert isinstance(bench.created(0), Send)
     third = Audit(AuditOptions(file=Rotated(path="new.jsonl")))
     bench.create("b", correlation_id=8)
-    bench.chain = Chain([third], runtime=bench.runtime)
+    bench.use(third)
     assert isinstance(bench.created(0, correlation_id=8), Send)
     bench.chain.on_close(bench.at)
     first, topics = bench.journal, bench.runtime.journals["topics.jsonl"]
@@ -309,7 +278,7 @@ def test_two_audits_and_a_reload_mix_no_numbers() -> None:
 
 
 def test_the_principal_of_a_request_sent_behind_a_login() -> None:
-    bench = Bench()
+    bench = Audited()
     bench.create("a")
     bench.at.principal, bench.at.mechanism = "bob", "PLAIN"
     bench.created(0)
@@ -317,12 +286,10 @@ def test_the_principal_of_a_request_sent_behind_a_login() -> None:
 
 
 def test_other_topics_before_it_and_an_id_do_not_hide_a_chosen_topic() -> None:
-    bench = Bench(topics=("orders-*",))
+    bench = Audited(topics=("orders-*",))
     names = [*(f"other-{number}" for number in range(2_000)), "orders-1"]
-    topics = [part("ProduceRequest", "TopicProduceData", name=name) for name in names]
-    bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=0, topic_data=topics))
-    unknown = [part("ProduceRequest", "TopicProduceData", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
-    bench.ask("ProduceRequest", 13, make("ProduceRequest", acks=0, topic_data=unknown))
+    bench.produce(*names, version=7, acks=0)
+    bench.ask("ProduceRequest", 13, acks=0, topic_data=[{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}])
     assert [line["resources"] for line in bench.journal.fields()] == [
         [{"type": "topic", "name": "orders-1"}],
         [{"type": "topic", "id": "AAAAAAAAAAAAAAAAAAAAAQ"}],
@@ -331,7 +298,7 @@ def test_other_topics_before_it_and_an_id_do_not_hide_a_chosen_topic() -> None:
 
 def test_a_line_that_is_late_is_waited_for_in_both_modes() -> None:
     """For as long as the disk may answer; a response does not leave before."""
-    bench = Bench(mode="drop-and-count")
+    bench = Audited(mode="drop-and-count")
     bench.create("a")
     bench.journal.is_writable, bench.journal.is_late = False, True
     real = bench.runtime.sleep
@@ -346,7 +313,7 @@ def test_a_line_that_is_late_is_waited_for_in_both_modes() -> None:
 
 
 def test_what_is_too_large_to_be_held_has_a_line_with_its_number() -> None:
-    bench = Bench(mode="drop-and-count")
+    bench = Audited(mode="drop-and-count")
     bench.chain.note_too_large(bench.at, Direction.REQUEST, 19, 7, 5_000)
     bench.create("a", correlation_id=1)
     bench.create("b", correlation_id=2)

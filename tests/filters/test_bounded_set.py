@@ -13,8 +13,9 @@ from kproxy.filters.passage import Kind, Unusable, kind_of
 from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
-from tests.support.filtering import Scripted, connection, make, response_frame
+from tests.support.filtering import Scripted, connection
 from tests.support.frames import request
+from tests.support.messages import answer_frame, make
 
 
 def test_what_was_added_longest_ago_is_forgotten_first() -> None:
@@ -87,7 +88,7 @@ def test_what_is_no_batch() -> None:
 
 PRODUCE = 0
 BODY = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))
-ANSWER = response_frame(PRODUCE, 9, message("ProduceResponse").encode(9, make("ProduceResponse")))
+ANSWER = answer_frame("ProduceResponse", 9)
 
 
 class OfOneClient(Scripted):

@@ -36,17 +36,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Message, Versions, facts, message
 from kproxy.protocol.facts import Field
 from kproxy.protocol.secrets import Secrecy, secrecy
-from tests.support.filtering import (
-    Scripted,
-    Served,
-    connection,
-    make,
-    ours,
-    part,
-    request_frame,
-    responded,
-    response_frame,
-)
+from tests.support.filtering import Scripted, Served, connection, ours, responded
 from tests.support.frames import (
     api_versions_answer,
     api_versions_refusal,
@@ -56,6 +46,7 @@ from tests.support.frames import (
     produce,
     request,
 )
+from tests.support.messages import make, request_frame, response_frame
 
 HEARTBEAT = 12
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -276,7 +267,7 @@ def test_what_an_exception_says_of_a_credential_or_a_record_is_not_logged(caplog
 
     chain = Chain([Scripted(judge, requests=(36,), fails_open=True)])
     with caplog.at_level(logging.WARNING, "kproxy.filters"):
-        asked(chain, request_frame("SaslAuthenticateRequest", 2, make("SaslAuthenticateRequest", auth_bytes=b"canary")))
+        asked(chain, request_frame("SaslAuthenticateRequest", 2, auth_bytes=b"canary"))
     (line,) = [record.getMessage() for record in caplog.records]
     assert "canary" not in line
     assert "KeyError(" in line and "test_chain.py:" in line
@@ -367,7 +358,7 @@ def big_values(at: Any) -> dict[str, Any]:
     return {"unknown_tags": many} | ({} if hasattr(at.message, "error_code") else {"group_id": "g"})
 
 
-HEARTBEAT_4 = request_frame("HeartbeatRequest", 4, make("HeartbeatRequest", group_id="g", member_id="m"))
+HEARTBEAT_4 = request_frame("HeartbeatRequest", 4, group_id="g", member_id="m")
 ANSWER_4 = response_frame(HEARTBEAT, 4, pack(">ihx", 0, 0))
 
 
@@ -645,7 +636,7 @@ def refuse(request: Any) -> Reply:
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_reply_at_every_version(version: int) -> None:
-    request = request_frame("HeartbeatRequest", version, make("HeartbeatRequest"), 9)
+    request = request_frame("HeartbeatRequest", version, correlation_id=9)
     outcome = asked(Chain([Scripted(refuse, requests=(HEARTBEAT,))]), request)
     throttle = b"" if version == 0 else pack(">i", 0)
     tags = b"\0" if version == 4 else b""
@@ -662,11 +653,10 @@ def test_a_reply_meets_the_filters_its_request_has_passed_and_no_other() -> None
 
 def test_a_reply_leaks_no_address_either() -> None:
     def cached(request: Any) -> Reply:
-        broker = part("MetadataResponse", "MetadataResponseBroker", node_id=3, host="real", port=9092)
-        return Reply(request.new_response(brokers=[broker]))
+        return Reply(make("MetadataResponse", brokers=[{"node_id": 3, "host": "real", "port": 9092}]))
 
     chain = Chain([RewriteAddresses(), Scripted(cached, requests=(3,))])
-    request = request_frame("MetadataRequest", 1, make("MetadataRequest", topics=None))
+    request = request_frame("MetadataRequest", 1, topics=None)
     outcome = chain.on_request(connection(Served()), request)
     assert isinstance(outcome, Answer)
     value: Any = message("MetadataResponse").decode(1, outcome.frame, 8)
@@ -889,7 +879,7 @@ def test_a_request_with_bytes_after_it_is_read_as_the_broker_reads_it() -> None:
 def test_a_request_that_two_layouts_could_begin_is_not_guessed_at() -> None:
     """ConsumerGroupHeartbeat v0 was changed in place: a broker of one release reads other fields than one of another."""
     name = "ConsumerGroupHeartbeatRequest"
-    exact = request_frame(name, 0, make(name, group_id="g", subscribed_topic_names=["t"]))
+    exact = request_frame(name, 0, group_id="g", subscribed_topic_names=["t"])
     chain = Chain([Scripted(forward, requests=(68,), fails_open=False)])
     assert isinstance(asked(chain, exact), Send)
     assert isinstance(asked(chain, frame(exact[4:] + b"\0\0\0")), Close)
@@ -897,11 +887,9 @@ def test_a_request_that_two_layouts_could_begin_is_not_guessed_at() -> None:
 
 def big_metadata() -> bytes:
     """A Metadata v9 response above LARGE, of topics with partitions."""
-    one = part("MetadataResponse", "MetadataResponsePartition", leader_id=1, replica_nodes=[1, 2], isr_nodes=[2])
-    topics = [
-        part("MetadataResponse", "MetadataResponseTopic", name=f"topic-{n}", partitions=[one] * 100) for n in range(50)
-    ]
-    broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="broker", port=9092)
+    one = {"leader_id": 1, "replica_nodes": [1, 2], "isr_nodes": [2]}
+    topics = [{"name": f"topic-{n}", "partitions": [one] * 100} for n in range(50)]
+    broker = {"node_id": 1, "host": "broker", "port": 9092}
     body = message("MetadataResponse").encode(9, make("MetadataResponse", brokers=[broker], topics=topics))
     assert len(body) > LARGE
     return response_frame(3, 9, body)
@@ -983,10 +971,10 @@ class OfOrders(Scripted):
 def test_a_filter_of_some_topics_is_not_asked_about_others(
     version: int, topics: list[str], nodes: int, is_wanted: bool, size: int
 ) -> None:
-    partition = part("FetchResponse", "PartitionData", records=bytes(size))
+    partition = {"records": bytes(size)}
     name = "topic" if version < 13 else "topic_id"
-    told = [part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **{name: one}) for one in topics]
-    ends = [part("FetchResponse", "NodeEndpoint", node_id=7, host="b", port=9092)] * nodes
+    told = [{"partitions": [partition], **{name: one}} for one in topics]
+    ends = [{"node_id": 7, "host": "b", "port": 9092}] * nodes
     body = message("FetchResponse").encode(version, make("FetchResponse", responses=told, node_endpoints=ends))
     whole = response_frame(1, version, body)
     asked = OfOrders(forward, responses=(1,))
@@ -1005,7 +993,7 @@ def test_a_reply_may_be_of_another_version_than_its_request() -> None:
         return Reply(asked.new_response(error_code=35), version=0)
 
     chain = Chain([Scripted(refuse, requests=(18,))])
-    sent = request_frame("ApiVersionsRequest", 3, make("ApiVersionsRequest"))
+    sent = request_frame("ApiVersionsRequest", 3)
     assert chain.on_request(connection(), sent) == Answer(frame(pack(">ihi", 7, 35, 0)))
 
 

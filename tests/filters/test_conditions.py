@@ -8,11 +8,12 @@ import pytest
 from kproxy.filters.conditions import MAKERS, Condition, Subject
 from kproxy.filters.contract import Request
 from kproxy.protocol.vocabulary import Scope, fields_in
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
+from tests.support.messages import make
 
 
 def subject(names: dict[str, str] | None = None) -> Subject:
-    topics = [part("CreateTopicsRequest", "CreatableTopic", name=name, num_partitions=3) for name in ("a", "b-1")]
+    topics = [{"name": name, "num_partitions": 3} for name in ("a", "b-1")]
     at = connection()
     at.principal, at.software = "alice", ("librdkafka", "2.5")
     at.groups, at.claims = frozenset({"ops"}), {"tenant": "a", "roles": ["x", "y"]}
@@ -57,7 +58,7 @@ def test_a_condition_that_cannot_be_answered_is_an_error(text: str) -> None:
 
 
 def test_topics_by_id_have_their_names() -> None:
-    topic: Any = part("DeleteTopicsRequest", "DeleteTopicState", name=None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+    topic: Any = {"name": None, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
     request = Request(connection(), 20, 6, 1, "app", make("DeleteTopicsRequest", topics=[topic]))
     assert Subject(request, {"AAAAAAAAAAAAAAAAAAAAAQ": "x"})["topics"] == ["x"]
     assert Subject(request, {})["topics"] == [None]

@@ -23,7 +23,8 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from tests.support.encryption import GivenKeys, GivenService, decrypted, decrypted_key, encrypted, parts_of
-from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
+from tests.support.filtering import Bench, CallingRuntime
+from tests.support.messages import answer_frame, answer_in, make, request_frame, request_in, response_frame
 
 VALUES = [b"a canary", None, b""]
 RULES = [{"topics": ["orders*"], "key": "kek-{topic}"}]
@@ -37,23 +38,17 @@ class WaitingRuntime(CallingRuntime):
         time.sleep(0.01)
 
 
-class Bench:
+class Encrypting(Bench):
     """The filter in a chain, in front of a broker of which only the stored records matter."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
         self.service = GivenService.keys = GivenKeys()
-        self.runtime = WaitingRuntime()
         options = {"keys": {"use": "given"}, "rules": RULES, **options}
-        self.chain = Chain([load_filter("encrypt", options)], runtime=self.runtime)
-        self.at = connection()
+        super().__init__(load_filter("encrypt", options), runtime=WaitingRuntime())
 
-    def produce(self, *topics: str, records: bytes | None = None, version: int = 9, acks: int = -1) -> Outcome:
-        field = stored(VALUES) if records is None else records
-        data = [part("ProduceRequest", "PartitionProduceData", index=3, records=field)]
-        named = [part("ProduceRequest", "TopicProduceData", name=topic, partition_data=data) for topic in topics]
-        self.frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=acks, topic_data=named))
-        return settled(self.chain.on_request(self.at, self.frame))
+    def produce(self, *topics: str, records: bytes | None = None, index: int = 3, **values: Any) -> Outcome:
+        return super().produce(*topics, records=stored(VALUES) if records is None else records, index=index, **values)
 
     def written(self, topic: str = "orders") -> bytes:
         """The records that a broker gets."""
@@ -61,21 +56,8 @@ class Bench:
         assert isinstance(outcome, Send)
         return records_in(outcome.frame)
 
-    def fetch(self, records: bytes, topic: str = "orders", version: int = 12) -> Any:
-        """The partition that a consumer gets."""
-        partition = part("FetchResponse", "PartitionData", partition_index=3, high_watermark=9, records=records)
-        name = {"topic": topic} if version < 13 else {"topic_id": topic}
-        told = part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **name)
-        body = message("FetchResponse").encode(version, make("FetchResponse", responses=[told]))
-        self.frame = response_frame(1, version, body)
-        outcome = settled(self.chain.on_response(self.at, RequestFacts(1, version, 7), self.frame))
-        assert isinstance(outcome, Send)
-        self.given = outcome.frame
-        answer: Any = message("FetchResponse").decode(version, outcome.frame, 9 if version >= 12 else 8)
-        return answer.responses[0].partitions[0]
-
-    def counted(self) -> dict[tuple[str, str], int]:
-        return {(event, name): count.value for (_, event, name), count in self.runtime.counts.items()}
+    def fetch(self, records: bytes | None, topic: str = "orders", version: int = 12) -> Any:
+        return super().fetch(records, topic, version)
 
 
 def stored(values: list[bytes | None], **batch: Any) -> bytes:
@@ -88,14 +70,14 @@ def values_in(records: bytes) -> list[bytes | None]:
 
 
 def records_in(frame: bytes) -> bytes:
-    sent: Any = message("ProduceRequest").decode(9, frame, frame.index(b"app") + 4)
+    sent = request_in(frame)
     records: bytes = sent.topic_data[0].partition_data[0].records
     return records
 
 
 def errors_in(outcome: Outcome) -> dict[str, tuple[int, str | None]]:
     assert isinstance(outcome, Answer | Send)
-    answer: Any = message("ProduceResponse").decode(9, outcome.frame, 9)
+    answer = answer_in(0, 9, outcome.frame)
     return {
         topic.name: (partition.error_code, partition.error_message)
         for topic in answer.responses
@@ -104,7 +86,7 @@ def errors_in(outcome: Outcome) -> dict[str, tuple[int, str | None]]:
 
 
 def test_the_broker_gets_writtenvalues_and_consumers_get_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     written = bench.written()
     assert b"canary" not in written
     (data_key,) = bench.service.plain.values()
@@ -119,7 +101,7 @@ def test_the_broker_gets_writtenvalues_and_consumers_get_plain_ones(monkeypatch:
 
 @pytest.mark.parametrize("is_flexible", [False, True])
 def test_all_bytes_around_the_records_stay_as_they_came(monkeypatch: pytest.MonkeyPatch, is_flexible: bool) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     bench.written()  # the data key is known from now on
     monkeypatch.setattr(Passage, "_decoded", None)  # whatever decodes a frame fails
     large = stored([b"v" * 16_000])  # its size takes two bytes, and three when it is encrypted
@@ -133,20 +115,20 @@ def test_all_bytes_around_the_records_stay_as_they_came(monkeypatch: pytest.Monk
     def request(fields: list[list[bytes]]) -> bytes:
         topics = []
         for name, records in zip(names, fields, strict=True):
-            data = [part("ProduceRequest", "PartitionProduceData", index=3, records=one) for one in records]
-            topics.append(part("ProduceRequest", "TopicProduceData", name=name, partition_data=data))
+            data = [{"index": 3, "records": one} for one in records]
+            topics.append({"name": name, "partition_data": data})
         value = make("ProduceRequest", acks=-1, transactional_id="t" * 9, topic_data=topics)
         return framed(request_frame("ProduceRequest", 9 if is_flexible else 8, value))
 
     def response(fields: list[list[bytes]]) -> bytes:
         version, topics = 12 if is_flexible else 11, []
         for name, records in zip(names, fields, strict=True):
-            given = [part("FetchResponse", "PartitionData", high_watermark=9, records=one) for one in records]
-            topics.append(part("FetchResponse", "FetchableTopicResponse", topic=name, partitions=given))
+            given = [{"high_watermark": 9, "records": one} for one in records]
+            topics.append({"topic": name, "partitions": given})
         body = message("FetchResponse").encode(version, make("FetchResponse", throttle_time_ms=5, responses=topics))
         return framed(response_frame(1, version, body))
 
-    sent = settled(bench.chain.on_request(bench.at, request(plain)))
+    sent = bench.send(request(plain))
     assert isinstance(sent, Send)
     header = read_request_header(sent.frame, 4).size
     start, size = 4 + header, len(sent.frame) - len(unknown) if is_flexible else len(sent.frame)
@@ -158,20 +140,20 @@ def test_all_bytes_around_the_records_stay_as_they_came(monkeypatch: pytest.Monk
     assert written[2] == plain[2]
     assert sent.frame == request(written)
     cut = [[one + large[:900] if one and at < 2 else one for one in fields] for at, fields in enumerate(written)]
-    given = settled(bench.chain.on_response(bench.at, RequestFacts(1, 12 if is_flexible else 11, 7), response(cut)))
+    given = bench.answer(RequestFacts(1, 12 if is_flexible else 11, 7), response(cut))
     assert isinstance(given, Send)
     assert given.frame == response(plain)
 
 
 def test_headers_are_writtenwhere_a_rule_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, rules=[{**RULES[0], "headers": ["card-*"], "plain": "fail"}])
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "headers": ["card-*"], "plain": "fail"}])
     headers = [("card-number", b"a canary"), ("trace", b"00-1"), ("card-holder", None)]
     outcome = bench.produce("orders", records=write_batches([RecordBatch([Record(value=b"v", headers=headers)])]))
     assert isinstance(outcome, Send)
     written = records_in(outcome.frame)
     assert b"canary" not in written and b"00-1" in written
     for rule in (RULES[0], {**RULES[0], "headers": ["other"]}):
-        reader = Bench(monkeypatch, rules=[rule])
+        reader = Encrypting(monkeypatch, rules=[rule])
         reader.service.plain.update(bench.service.plain)
         ((batch),) = read_records(reader.fetch(written).records)
         assert batch.records[0].headers == headers
@@ -201,7 +183,7 @@ def test_equal_record_keys_are_stored_as_equal_bytes_by_all_workers(monkeypatch:
 
     def worker(topic: str = "orders", *, fetched: bytes = b"", **rule: Any) -> tuple[bytes, list[bytes | None]]:
         """What a new process writes, and what it reads."""
-        bench = Bench(monkeypatch, rules=[rule_for_keys(made, **rule)])
+        bench = Encrypting(monkeypatch, rules=[rule_for_keys(made, **rule)])
         bench.service.plain = service.plain
         outcome = bench.produce(topic, records=keyed(*keys))
         assert isinstance(outcome, Send)
@@ -219,7 +201,7 @@ def test_equal_record_keys_are_stored_as_equal_bytes_by_all_workers(monkeypatch:
     assert read == keys and set(keys_in(rekeyed)) & set(first) == {None}
     assert worker(fetched=stored, record_keys=None, other_keys=["kek-k"])[1] == keys
     assert worker(fetched=stored, writes="plain")[1] == keys
-    strict = Bench(monkeypatch, rules=[rule_for_keys(made, plain="fail")])
+    strict = Encrypting(monkeypatch, rules=[rule_for_keys(made, plain="fail")])
     strict.service.plain = service.plain
     assert keys_in(strict.fetch(stored).records) == keys
     tombstones = keyed(b"k", value=None)
@@ -230,7 +212,7 @@ def test_equal_record_keys_are_stored_as_equal_bytes_by_all_workers(monkeypatch:
 @pytest.mark.parametrize("key", [None, b"", b"a key"])
 def test_what_a_record_grows_by_is_known_before(monkeypatch: pytest.MonkeyPatch, key: bytes | None) -> None:
     service = GivenKeys()
-    bench = Bench(monkeypatch, rules=[rule_for_keys(service.new_data_key("kek-k"), headers=["s"])])
+    bench = Encrypting(monkeypatch, rules=[rule_for_keys(service.new_data_key("kek-k"), headers=["s"])])
     bench.service.plain.update(service.plain)
     before = Record(key=key, value=b"v", headers=[("s", b"x"), ("t", b"y"), ("s", b"")])
     outcome = bench.produce("orders", records=write_batches([RecordBatch([before])]))
@@ -246,10 +228,10 @@ def test_what_a_record_grows_by_is_known_before(monkeypatch: pytest.MonkeyPatch,
 
 def test_without_the_data_key_of_record_keys_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GivenKeys().new_data_key("kek-k")
-    bench = Bench(monkeypatch, rules=[rule_for_keys(made)])  # whose key service has not wrapped it
+    bench = Encrypting(monkeypatch, rules=[rule_for_keys(made)])  # whose key service has not wrapped it
     why = "the key has not wrapped this data key"
     assert errors_in(bench.produce("orders")) == {"orders": (ErrorCode.POLICY_VIOLATION, why)}
-    bench = Bench(monkeypatch, rules=[rule_for_keys(made)], wait=0.2)
+    bench = Encrypting(monkeypatch, rules=[rule_for_keys(made)], wait=0.2)
     over, asked_too = threading.Event(), threading.Event()
     new_data_key = bench.service.new_data_key
     monkeypatch.setattr(bench.service, "new_data_key", lambda name: asked_too.wait(9) and new_data_key(name))
@@ -262,7 +244,7 @@ def test_without_the_data_key_of_record_keys_nothing_is_written(monkeypatch: pyt
 
 
 def test_topics_that_no_rule_names_leave_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     outcome = bench.produce("bills")
     assert isinstance(outcome, Send)
     assert outcome.frame is bench.frame
@@ -274,8 +256,8 @@ def test_topics_that_no_rule_names_leave_as_they_came(monkeypatch: pytest.Monkey
 
 
 def test_another_worker_has_the_data_key_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = (writer := Bench(monkeypatch)).written()
-    reader = Bench(monkeypatch)
+    written = (writer := Encrypting(monkeypatch)).written()
+    reader = Encrypting(monkeypatch)
     reader.service.plain.update(writer.service.plain)
     for _ in range(3):
         assert values_in(reader.fetch(written).records) == VALUES
@@ -299,8 +281,8 @@ def test_another_worker_has_the_data_key_unwrapped(monkeypatch: pytest.MonkeyPat
 def test_without_the_key_nothing_is_written_and_nothing_read(
     monkeypatch: pytest.MonkeyPatch, error: KeyServiceError, produced: int, fetched: int, kind: str
 ) -> None:
-    written = Bench(monkeypatch).written()
-    bench = Bench(monkeypatch)
+    written = Encrypting(monkeypatch).written()
+    bench = Encrypting(monkeypatch)
     bench.service.error = error
     assert errors_in(bench.produce("orders")) == {"orders": (produced, str(error))}
     partition = bench.fetch(written)
@@ -311,18 +293,16 @@ def test_without_the_key_nothing_is_written_and_nothing_read(
     outcome = bench.produce("bills", "orders")  # the other partition goes on
     assert isinstance(outcome, Send)
     assert b"canary" in outcome.frame
-    done = part("ProduceResponse", "PartitionProduceResponse", index=3, base_offset=41)
-    topic = part("ProduceResponse", "TopicProduceResponse", name="bills", partition_responses=[done])
-    body = message("ProduceResponse").encode(9, make("ProduceResponse", responses=[topic]))
+    topic = {"name": "bills", "partition_responses": [{"index": 3, "base_offset": 41}]}
     assert outcome.request is not None
-    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, 9, body)))
+    answered = bench.answer(outcome.request, answer_frame("ProduceResponse", 9, responses=[topic]))
     assert errors_in(answered) == {"bills": (0, None), "orders": (produced, str(error))}
 
 
 def test_a_key_service_that_does_not_answer_holds_a_request_no_longer_than_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench(monkeypatch, wait=0.2)
+    bench = Encrypting(monkeypatch, wait=0.2)
     over = threading.Event()
     monkeypatch.setattr(bench.service, "new_data_key", lambda name: over.wait())
     before = bench.runtime.at
@@ -333,7 +313,7 @@ def test_a_key_service_that_does_not_answer_holds_a_request_no_longer_than_wait(
 
 def test_frames_with_one_topic_that_no_rule_names_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = [*RULES, {"topics": ["was"], "key": "kek", "writes": "plain"}]
-    bench = Bench(monkeypatch, rules=rules)
+    bench = Encrypting(monkeypatch, rules=rules)
     chain = bench.chain
     assert chain.looks_at_topics(Direction.REQUEST, 0, 9) and chain.looks_at_topics(Direction.RESPONSE, 1, 12)
     headers = load_filter("headers", {"fixed": {"a": "b"}})
@@ -360,7 +340,7 @@ def test_frames_with_one_topic_that_no_rule_names_are_not_held(monkeypatch: pyte
 
 
 def test_a_damaged_value_stops_its_partition_behind_the_batches_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     written = bench.written()
     (batch,) = read_records(written)
     batch.base_offset, batch.last_offset = 3, None
@@ -376,15 +356,15 @@ def test_a_damaged_value_stops_its_partition_behind_the_batches_before_it(monkey
     assert bench.counted() == {("failed", "damaged"): 2}
     assert "partition 3, offset 3" in bench.runtime.warnings[0][1]
 
-    lenient = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip", "plain": "skip"}])
+    lenient = Encrypting(monkeypatch, rules=[{**RULES[0], "unreadable": "skip", "plain": "skip"}])
     lenient.service.plain.update(bench.service.plain)
     assert values_in(lenient.fetch(written + damaged + stored([b"plain", None])).records) == [*VALUES, None, b"", None]
     assert lenient.counted() == {("skipped", "damaged"): 1, ("skipped", "plain"): 1}
 
 
 def test_a_topic_whose_rule_says_plain_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = (writer := Bench(monkeypatch)).written()
-    bench = Bench(monkeypatch, rules=[{**RULES[0], "writes": "plain"}])
+    written = (writer := Encrypting(monkeypatch)).written()
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "writes": "plain"}])
     bench.service.plain.update(writer.service.plain)
     assert isinstance(outcome := bench.produce("orders"), Send)
     assert outcome.frame is bench.frame
@@ -393,7 +373,7 @@ def test_a_topic_whose_rule_says_plain_is_still_read(monkeypatch: pytest.MonkeyP
 
 def test_mirrored_records_are_read_where_a_rule_names_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"topics": ["us.orders"], "key": "x", "other_keys": ["kek-*"], "written_to": ["orders"]}
-    bench = Bench(monkeypatch, rules=[rule, *RULES, {"topics": ["eu.orders"], "key": "x"}])
+    bench = Encrypting(monkeypatch, rules=[rule, *RULES, {"topics": ["eu.orders"], "key": "x"}])
     written = bench.written()
     assert values_in(bench.fetch(written, "us.orders").records) == VALUES
     assert bench.fetch(written, "eu.orders").error_code == ErrorCode.CORRUPT_MESSAGE
@@ -401,13 +381,13 @@ def test_mirrored_records_are_read_where_a_rule_names_their_topic(monkeypatch: p
 
 def test_a_rule_opens_what_its_own_key_has_wrapped_and_those_it_had_before(monkeypatch: pytest.MonkeyPatch) -> None:
     by_cluster = {"topics": ["orders"], "key": "kek-{cluster}-{topic}", "compress": "zstd"}
-    bench = Bench(monkeypatch, rules=[by_cluster])
+    bench = Encrypting(monkeypatch, rules=[by_cluster])
     written = bench.written()
     assert bench.service.calls == [("new", f"kek-{bench.runtime.cluster}-orders")]
     plain = bench.service.plain
     renamed = {**by_cluster, "key": "kek-new"}
     for rule, count in ((by_cluster, 3), (renamed, 0), ({**renamed, "other_keys": ["kek-?*-orders"]}, 3)):
-        bench = Bench(monkeypatch, rules=[rule])
+        bench = Encrypting(monkeypatch, rules=[rule])
         bench.service.plain.update(plain)
         partition = bench.fetch(written)
         assert len(values_in(partition.records)) == count
@@ -415,7 +395,7 @@ def test_a_rule_opens_what_its_own_key_has_wrapped_and_those_it_had_before(monke
 
 
 def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     control = bench.produce("orders", records=stored(VALUES, attributes=0x20))
     assert errors_in(control)["orders"][0] == ErrorCode.INVALID_RECORD, "as brokers do: it would stay plain"
     whole = stored(VALUES)
@@ -429,7 +409,7 @@ def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytes
 def test_compressed_values_open_in_whatever_batch_a_mirror_puts_them(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    bench = Bench(monkeypatch, rules=[{**RULES[0], "compress": "zstd"}])
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "compress": "zstd"}])
     outcome = bench.produce("orders", records=stored([bytes(size)]))
     assert isinstance(outcome, Send)
     (written,) = values_in(records_in(outcome.frame))
@@ -445,7 +425,7 @@ def test_compressed_values_open_in_whatever_batch_a_mirror_puts_them(
 def test_records_that_take_long_are_changed_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, codec: Codec, size: int, count: int
 ) -> None:
-    bench, calls = Bench(monkeypatch), []
+    bench, calls = Encrypting(monkeypatch), []
     in_thread = bench.runtime.in_thread
     monkeypatch.setattr(bench.runtime, "in_thread", lambda work: calls.append(work) or in_thread(work))
     bench.written()
@@ -461,7 +441,7 @@ def test_records_that_take_long_are_changed_in_a_thread(
 
 def test_records_that_hide_how_long_they_take_are_changed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A count below 0 hides those of other batches; frames behind the first one, what zstd decompresses to."""
-    bench, calls = Bench(monkeypatch), []
+    bench, calls = Encrypting(monkeypatch), []
     in_thread = bench.runtime.in_thread
     monkeypatch.setattr(bench.runtime, "in_thread", lambda work: calls.append(work) or in_thread(work))
     bench.written()
@@ -478,19 +458,18 @@ def test_records_that_hide_how_long_they_take_are_changed_in_a_thread(monkeypatc
 
 
 def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = Bench(monkeypatch).written()
-    bench = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}])
+    written = Encrypting(monkeypatch).written()
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}])
     bench.service.error = KeyServiceAway("it is slow")
     assert bench.fetch(written).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_reload_while_the_key_service_is_away_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     written, before = bench.written(), bench.chain
     bench.service.error = KeyServiceAway("it is away")
     for is_undone in (True, False):
-        rules = [{**RULES[0], "compress": "zstd"}]
-        bench.chain = Chain([load_filter("encrypt", {"keys": {"use": "given"}, "rules": rules})], runtime=bench.runtime)
+        bench.use(load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{**RULES[0], "compress": "zstd"}]}))
         if is_undone:  # as another filter does not start
             bench.chain.stop()
     again = bench.written()
@@ -502,7 +481,7 @@ def test_a_reload_while_the_key_service_is_away_stops_nobody(monkeypatch: pytest
 
 
 def test_an_outage_is_logged_though_known_data_keys_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, data_key_age=60)
+    bench = Encrypting(monkeypatch, data_key_age=60)
     (keys,) = (one._keys for one in bench.chain.filters if isinstance(one, Encrypt))
     bench.written()
     bench.service.error = KeyServiceAway("it is slow")
@@ -528,7 +507,7 @@ def test_an_outage_is_logged_though_known_data_keys_go_on(monkeypatch: pytest.Mo
 def test_a_response_may_take_more_data_keys_than_are_kept(monkeypatch: pytest.MonkeyPatch, is_skipped: bool) -> None:
     """Whether they are destroyed, which is asked 8 at a time, or more than fit into the cache."""
     monkeypatch.setattr(data_keys, "MOST_KEYS", 20)
-    bench = Bench(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}], wait=60)
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "unreadable": "skip"}], wait=60)
     keys = [bench.service.new_data_key("kek-orders") for _ in range(60)]
     fields = [encrypted(b"v", key, key=b"k", name="kek-orders", topic="orders", nonce=bytes(12)) for key in keys]
     batches = b"".join(stored([field, b"plain"]) for field in fields)
@@ -541,7 +520,7 @@ def test_a_response_may_take_more_data_keys_than_are_kept(monkeypatch: pytest.Mo
 
 
 def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+    bench = Encrypting(monkeypatch)
     bench.service.error = KeyServiceAway("it is slow")
     outcome = bench.produce("orders", acks=0)
     assert isinstance(outcome, Answer | Close)
@@ -561,13 +540,11 @@ def test_filters_that_read_values_stand_before_it(monkeypatch: pytest.MonkeyPatc
 def test_other_filters_see_plain_record_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     service = GivenKeys()
     made = service.new_data_key("kek-k")
-    bench = Bench(monkeypatch, rules=[rule_for_keys(made)])
+    bench = Encrypting(monkeypatch, rules=[rule_for_keys(made)])
     bench.service.plain.update(service.plain)
     deny = {"rules": [{"api_name": ["Produce"], "when": 'record.key == "forbidden"'}]}
-    mask = {"rules": [{"fields": ["$.email"]}], "keys": True}
-    before = [load_filter("deny", deny), load_filter("mask", mask)]
-    encrypt = {"keys": {"use": "given"}, "rules": [rule_for_keys(made)]}
-    bench.chain = Chain([*before, load_filter("encrypt", encrypt)], runtime=bench.runtime)
+    before = [load_filter("deny", deny), load_filter("mask", {"rules": [{"fields": ["$.email"]}], "keys": True})]
+    bench.use(*before, load_filter("encrypt", {"keys": {"use": "given"}, "rules": [rule_for_keys(made)]}))
     assert errors_in(bench.produce("orders", records=keyed(b"forbidden")))["orders"][0] != 0
     outcome = bench.produce("orders", records=keyed(b'{"email": "a canary"}'))
     assert isinstance(outcome, Send)
@@ -600,10 +577,10 @@ class Sharing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, of_keys: bool = False, **options: Any) -> None:
         service = GivenKeys()
         options = {"rules": [rule_for_keys(service.new_data_key("kek-k"))], **options} if of_keys else options
-        writer = Bench(monkeypatch, **options)
+        writer = Encrypting(monkeypatch, **options)
         writer.service.plain.update(service.plain)
         self.written = writer.written()
-        self.bench = Bench(monkeypatch, **options)
+        self.bench = Encrypting(monkeypatch, **options)
         self.bench.service.plain.update(writer.service.plain)
         self.away = {"kek-k"} if of_keys else {"kek-orders"}
         monkeypatch.setattr(self.bench.service, "_call", self._call)
@@ -615,17 +592,14 @@ class Sharing:
 
     def ask(self, group: str = "billing", *, acknowledges: bool = False, **fields: Any) -> tuple[Send, Any, float]:
         """What becomes of a request: the outcome, the message that the broker gets, and how long it waited."""
-        batch = part("ShareFetchRequest", "AcknowledgementBatch", first_offset=0, last_offset=2, acknowledge_types=[1])
-        partition = part("ShareFetchRequest", "FetchPartition", acknowledgement_batches=[batch] * acknowledges)
-        topic = part("ShareFetchRequest", "FetchTopic", topic_id=self.topic_id, partitions=[partition])
+        batch = {"first_offset": 0, "last_offset": 2, "acknowledge_types": [1]}
+        topic = {"topic_id": self.topic_id, "partitions": [{"acknowledgement_batches": [batch] * acknowledges}]}
         usual = {"group_id": group, "member_id": "m", "share_session_epoch": 1, "max_wait_ms": 500, "max_records": 9}
-        frame = request_frame(
-            "ShareFetchRequest", 1, make("ShareFetchRequest", topics=[topic], **{**usual, **fields}, batch_size=9)
-        )
+        frame = request_frame("ShareFetchRequest", 1, topics=[topic], **{**usual, **fields}, batch_size=9)
         before = self.bench.runtime.at
-        outcome = settled(self.bench.chain.on_request(self.bench.at, frame))
-        assert isinstance(outcome, Send) and outcome.request is not None
-        sent: Any = message("ShareFetchRequest").decode(1, outcome.frame, outcome.frame.index(b"app") + 4)
+        outcome = self.bench.send(frame)
+        assert isinstance(outcome, Send)
+        sent = request_in(outcome.frame)
         return outcome, sent, self.bench.runtime.at - before
 
     def records(self, group: str = "billing") -> int | None:
@@ -633,16 +607,9 @@ class Sharing:
         outcome, sent, _ = self.ask(group)
         if sent.max_records == 0:
             return None
-        acquired = part("ShareFetchResponse", "AcquiredRecords", first_offset=0, last_offset=2, delivery_count=1)
-        partition = part("ShareFetchResponse", "PartitionData", records=self.written, acquired_records=[acquired])
-        named = part(
-            "ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=self.topic_id, partitions=[partition]
-        )
-        body = message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[named]))
-        assert outcome.request is not None
-        given = settled(self.bench.chain.on_response(self.bench.at, outcome.request, response_frame(78, 1, body)))
-        assert isinstance(given, Send)
-        answer: Any = message("ShareFetchResponse").decode(1, given.frame, 9)
+        acquired = {"first_offset": 0, "last_offset": 2, "delivery_count": 1}
+        partition = {"records": self.written, "acquired_records": [acquired]}
+        answer = self.bench.answered(outcome, responses=[{"topic_id": self.topic_id, "partitions": [partition]}])
         return len(values_in(answer.responses[0].partitions[0].records))
 
 

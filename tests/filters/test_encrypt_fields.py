@@ -25,7 +25,7 @@ from kproxy.schemas.fields import FieldEditor
 from kproxy.schemas.formats import SchemaError
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import Collection, Schema, Schemas
-from tests.filters.test_encrypt import Bench, errors_in, records_in, stored, values_in
+from tests.filters.test_encrypt import Encrypting, errors_in, records_in, stored, values_in
 from tests.support.encryption import GivenKeys, decrypted_field, decrypted_key, encrypted_field, parts_of
 
 PERSON = {"type": "record", "name": "Person", "fields": [{"name": "email", "type": "string"}]}
@@ -93,7 +93,7 @@ def known() -> Schemas:
 KNOWN = known()
 
 
-class FieldBench(Bench):
+class FieldBench(Encrypting):
     """The filter with rules that name fields, and a registry of three schemas."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> None:

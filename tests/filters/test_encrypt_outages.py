@@ -16,7 +16,7 @@ from kproxy.filters.contract import Send
 from kproxy.filters.encrypt import Encrypt
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.testing.key_services import FAULTS, Answer, FaultyServer, answers
-from tests.filters.test_encrypt import RULES, VALUES, Bench, errors_in, values_in
+from tests.filters.test_encrypt import RULES, VALUES, Encrypting, errors_in, values_in
 
 AGE_S, AWAY_S = 60.0, 30.0  # how long a data key is fresh, and how much longer it is used
 # What the filter does: the errors of Produce and Fetch, and whether known data keys are given up at once
@@ -99,7 +99,7 @@ def check(
     """What a worker does that has data keys when *fail* is called, and one that has none, by each policy."""
     produced, fetched, is_given_up = expected
     options: dict[str, Any] = {"keys": settings, "data_key_age": AGE_S, "while_away": AWAY_S, "wait": 5.0}
-    known = Bench(monkeypatch, **options)
+    known = Encrypting(monkeypatch, **options)
     written = known.written()
     assert values_in(known.fetch(written).records) == VALUES
     fail()
@@ -116,7 +116,7 @@ def check(
     check_closed(known, written, produced, fetched)
     known.chain.stop()
     for policy in ("skip",) if fetched == ErrorCode.KAFKA_STORAGE_ERROR else ("fail", "skip", "pass"):
-        fresh = Bench(monkeypatch, **options, rules=[{**RULES[0], "unreadable": policy}])
+        fresh = Encrypting(monkeypatch, **options, rules=[{**RULES[0], "unreadable": policy}])
         if policy == "fail" or fetched == ErrorCode.KAFKA_STORAGE_ERROR:  # nothing is skipped while it is away
             check_closed(fresh, written, produced, fetched)
         else:
@@ -125,7 +125,7 @@ def check(
         fresh.chain.stop()
 
 
-def check_closed(bench: Bench, written: bytes, produced: ErrorCode, fetched: ErrorCode) -> None:
+def check_closed(bench: Encrypting, written: bytes, produced: ErrorCode, fetched: ErrorCode) -> None:
     """Nothing is written, and nothing read; no word of the service is logged."""
     assert errors_in(bench.produce("orders"))["orders"][0] == produced
     partition = bench.fetch(written)
@@ -133,7 +133,7 @@ def check_closed(bench: Bench, written: bytes, produced: ErrorCode, fetched: Err
     assert "canary" not in repr(bench.runtime.warnings)
 
 
-def settle(bench: Bench) -> None:
+def settle(bench: Encrypting) -> None:
     """Wait until the key service has answered."""
     (keys,) = (one._keys for one in bench.chain.filters if isinstance(one, Encrypt))
     while keys._asked:

@@ -10,9 +10,10 @@ from kproxy.filters.error_responses import EMPTY, error_places, error_response
 from kproxy.protocol import request_message, response_message
 from kproxy.protocol.facts import Field
 from tests.conftest import Require
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
 from tests.support.kafka import jars
 from tests.support.marked import VERSIONS, sample_request
+from tests.support.messages import make
 from tests.support.wire import newest_layout
 
 REFEREE = Path(__file__).parents[1] / "support" / "kafka" / "ErrorResponses.java"
@@ -98,7 +99,7 @@ def test_every_response_that_can_have_an_error_has_it() -> None:
 
 
 def test_what_is_asked_for_twice_is_answered_once() -> None:
-    topic = part("DeleteTopicsRequest", "DeleteTopicState", name="a")
+    topic = {"name": "a"}
     asked = make("DeleteTopicsRequest", topics=[topic, topic])
     made: Any = error_response(request(20, 6, asked), 44, "no")
     assert [(each.name, each.error_code, each.error_message) for each in made.responses] == [("a", 44, "no")]

@@ -11,7 +11,8 @@ from kproxy.filters.contract import Direction, Filter, Forward, Request, Request
 from kproxy.filters.fetching import MOST, FetchedTopics, OpenedSessions
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import ApiKey, message
-from tests.support.filtering import GivenRuntime, Scripted, connection, make, part, request_frame, settled
+from tests.support.filtering import GivenRuntime, Scripted, connection, settled
+from tests.support.messages import make, request_frame
 
 AT = connection()
 
@@ -69,16 +70,12 @@ def share_of(
     epoch: int, *topics: tuple[str, list[int]], forgotten: tuple[str, list[int]] | None = None, member: str = "m"
 ) -> Request:
     def partitions(numbers: list[int]) -> list[Any]:
-        return [part("ShareFetchRequest", "FetchPartition", partition_index=number) for number in numbers]
+        return [{"partition_index": number} for number in numbers]
 
-    asked = [part("ShareFetchRequest", "FetchTopic", topic_id=id_, partitions=partitions(n)) for id_, n in topics]
-    gone = (
-        [part("ShareFetchRequest", "ForgottenTopic", topic_id=forgotten[0], partitions=forgotten[1])]
-        if forgotten
-        else []
-    )
-    made = make("ShareFetchRequest", group_id="g", member_id=member, share_session_epoch=epoch, topics=asked)
-    made.forgotten_topics_data = gone
+    asked = [{"topic_id": id_, "partitions": partitions(n)} for id_, n in topics]
+    gone = [{"topic_id": forgotten[0], "partitions": forgotten[1]}] if forgotten else []
+    fields = {"group_id": "g", "member_id": member, "share_session_epoch": epoch}
+    made = make("ShareFetchRequest", topics=asked, forgotten_topics_data=gone, **fields)
     return Request(AT, ApiKey.SHARE_FETCH, 1, 7, "app", made)
 
 
@@ -100,18 +97,9 @@ def fetch_of(
     epoch: int, version: int = 12, forgotten: dict[str, list[int]] | None = None, **topics: list[int]
 ) -> Request:
     asked = [
-        part(
-            "FetchRequest",
-            "FetchTopic",
-            topic=name,
-            partitions=[part("FetchRequest", "FetchPartition", partition=index) for index in indexes],
-        )
-        for name, indexes in topics.items()
+        {"topic": name, "partitions": [{"partition": index} for index in indexes]} for name, indexes in topics.items()
     ]
-    gone = [
-        part("FetchRequest", "ForgottenTopic", topic=name, partitions=indexes)
-        for name, indexes in (forgotten or {}).items()
-    ]
+    gone = [{"topic": name, "partitions": indexes} for name, indexes in (forgotten or {}).items()]
     message = make("FetchRequest", session_epoch=epoch, topics=asked, forgotten_topics_data=gone)
     return Request(AT, ApiKey.FETCH, version, 7, "app", message)
 
@@ -155,9 +143,9 @@ class Sizes(Filter):
 
 
 def sized_fetch(version: int, *names: str, size: int = ASKED) -> bytes:
-    partitions = [part("FetchRequest", "FetchPartition", partition=3, partition_max_bytes=size)]
-    topics = [part("FetchRequest", "FetchTopic", topic=name, partitions=partitions) for name in names or ("t",)]
-    return request_frame("FetchRequest", version, make("FetchRequest", max_bytes=ASKED, topics=topics))
+    partitions = [{"partition": 3, "partition_max_bytes": size}]
+    topics = [{"topic": name, "partitions": partitions} for name in names or ("t",)]
+    return request_frame("FetchRequest", version, max_bytes=ASKED, topics=topics)
 
 
 def sent(made: Filter, frame: bytes, held_frame_size: int = 2 * MOST_BYTES) -> Send:
@@ -173,16 +161,15 @@ def fetch_body(frame: bytes, version: int) -> Any:
 
 def test_before_version_3_partitions_share_the_limit() -> None:
     sizes = (100, 600, 5_000, 5_000)
-    partitions = [part("FetchRequest", "FetchPartition", partition_max_bytes=size) for size in sizes]
-    asked = make("FetchRequest", topics=[part("FetchRequest", "FetchTopic", partitions=partitions)])
+    asked = make("FetchRequest", topics=[{"partitions": [{"partition_max_bytes": size} for size in sizes]}])
     assert fetching.limit(asked, 2, MOST_BYTES)
-    assert [each.partition_max_bytes for each in partitions] == [100, 250, 250, 250]
+    assert [each.partition_max_bytes for each in asked.topics[0].partitions] == [100, 250, 250, 250]
     assert not fetching.limit(asked, 2, MOST_BYTES)
 
 
 def test_before_version_3_what_is_little_together_stays() -> None:
-    partitions = [part("FetchRequest", "FetchPartition", partition_max_bytes=size) for size in (100, 900)]
-    asked = make("FetchRequest", topics=[part("FetchRequest", "FetchTopic", partitions=partitions)])
+    partitions = [{"partition_max_bytes": size} for size in (100, 900)]
+    asked = make("FetchRequest", topics=[{"partitions": partitions}])
     assert not fetching.limit(asked, 2, MOST_BYTES)
 
 
@@ -204,9 +191,9 @@ def test_filters_that_need_responses_whole_have_requests_limited(use: str, optio
     made = load_filter(use, options)
     for version in (4, 12):
         assert fetch_body(sent(made, sized_fetch(version)).frame, version).max_bytes == MOST_BYTES
-        fits = request_frame("FetchRequest", version, make("FetchRequest", max_bytes=MOST_BYTES))
+        fits = request_frame("FetchRequest", version, max_bytes=MOST_BYTES)
         assert sent(made, fits).frame is fits
-    frame = request_frame("ShareFetchRequest", 1, make("ShareFetchRequest", max_bytes=ASKED))
+    frame = request_frame("ShareFetchRequest", 1, max_bytes=ASKED)
     limited: Any = message("ShareFetchRequest").decode(1, sent(made, frame).frame[len(frame) - len(frame) + 18 :])
     assert limited.max_bytes == MOST_BYTES
 
@@ -236,8 +223,8 @@ def test_a_response_that_is_too_large_all_the_same_is_an_error_of_each_partition
     )
     ids = {} if version < 13 else {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
     name = {"topic": "t"} if version < 13 else ids
-    topic = part("FetchRequest", "FetchTopic", partitions=[part("FetchRequest", "FetchPartition", partition=3)], **name)
-    frame = request_frame("FetchRequest", version, make("FetchRequest", max_bytes=ASKED, topics=[topic]))
+    topic = {"partitions": [{"partition": 3}], **name}
+    frame = request_frame("FetchRequest", version, max_bytes=ASKED, topics=[topic])
     outcome = chain.on_request(connection(), frame)
     assert isinstance(outcome, Send) and outcome.request is not None
     error = chain.refuse_large(connection(), outcome.request)

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Send, Want
 from kproxy.filters.loading import load_filter
-from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
-from tests.support.filtering import GivenRuntime, connection, make, part, request_frame
+from tests.support.filtering import Bench
+from tests.support.messages import make, request_frame, request_in
 
 OWN = [("h", b"own")]
 
@@ -29,30 +28,20 @@ def field(codec: Codec = Codec.NONE, magic: int = 2) -> bytes:
     return write_batches([RecordBatch(records, magic, codec=codec, producer_id=5, base_sequence=3)])
 
 
-class Bench:
+class Labelling(Bench):
     def __init__(self, **options: Any) -> None:
-        self.filter: Any = load_filter("headers", options)
-        self.runtime = GivenRuntime()
-        self.chain = Chain([self.filter], runtime=self.runtime)
-        self.at = connection()
+        super().__init__(load_filter("headers", options))
         self.at.principal = "alice"
 
-    def produce(self, records: bytes | None, topic: str = "t", acks: int = -1) -> tuple[bytes, bytes]:
-        """The frame that was sent, and the one that is forwarded."""
-        partition = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-        data = part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[partition])
-        frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=acks, timeout_ms=5, topic_data=[data]))
-        outcome = self.chain.on_request(self.at, frame)
+    def forwarded(self, records: bytes | None, topic: str = "t", acks: int = -1) -> bytes:
+        """The frame that is forwarded."""
+        outcome = self.produce(topic, records=records, acks=acks, timeout_ms=5)
         assert isinstance(outcome, Send)
-        return frame, outcome.frame
-
-    def counted(self) -> dict[str, int]:
-        """Why batches passed without headers, and how many."""
-        return {name: count.value for (_, event, name), count in self.runtime.counts.items() if event == "unchanged"}
+        return outcome.frame
 
 
 def records_in(frame: bytes) -> bytes:
-    asked: Any = message("ProduceRequest").decode(9, frame, frame.index(b"app") + 4)
+    asked: Any = request_in(frame)
     assert (asked.acks, asked.timeout_ms) in ((-1, 5), (0, 5))
     records = asked.topic_data[0].partition_data[0].records
     assert isinstance(records, bytes)
@@ -62,7 +51,7 @@ def records_in(frame: bytes) -> bytes:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("acks", [-1, 0])
 def test_every_record_says_where_it_comes_from(codec: Codec, acks: int) -> None:
-    _, forwarded = Bench(cluster="c", fixed={"f": "x"}).produce(field(codec), acks=acks)
+    forwarded = Labelling(cluster="c", fixed={"f": "x"}).forwarded(field(codec), acks=acks)
     (batch,) = read_records(records_in(forwarded))
     expected = [
         *OWN,
@@ -84,7 +73,7 @@ def test_every_record_says_where_it_comes_from(codec: Codec, acks: int) -> None:
 
 def test_many_records_get_their_headers_aside() -> None:
     """In a thread: compression of megabytes would hold up all other connections."""
-    bench = Bench()
+    bench = Labelling()
     threads: list[str] = []
 
     async def scenario(frame: bytes) -> Any:
@@ -103,14 +92,8 @@ def test_many_records_get_their_headers_aside() -> None:
             return await outcome
 
     records = [Record(offset=at, value=random.Random(at).randbytes(1_000)) for at in range(200)]
-    partition = part(
-        "ProduceRequest",
-        "PartitionProduceData",
-        index=0,
-        records=write_batches([RecordBatch(records, codec=Codec.ZSTD)]),
-    )
-    data = part("ProduceRequest", "TopicProduceData", name="t", partition_data=[partition])
-    asked = make("ProduceRequest", acks=-1, timeout_ms=5, topic_data=[data])
+    partition = {"index": 0, "records": write_batches([RecordBatch(records, codec=Codec.ZSTD)])}
+    asked = make("ProduceRequest", acks=-1, timeout_ms=5, topic_data=[{"name": "t", "partition_data": [partition]}])
     sent = asyncio.run(scenario(request_frame("ProduceRequest", 9, asked)))
     assert isinstance(sent, Send)
     assert len(threads) == 1 and threads[0].startswith("in_thread")
@@ -121,15 +104,15 @@ def test_many_records_get_their_headers_aside() -> None:
 
 
 def test_a_trace_for_each_request_unless_a_record_has_one() -> None:
-    bench = Bench(origin=None, client_id=None, principal=None, trace="traceparent")
+    bench = Labelling(origin=None, client_id=None, principal=None, trace="traceparent")
     plain = [
         Record(value=b"a", headers=[("traceparent", b"own")]),
         Record(offset=1, value=b"b"),
         Record(offset=2, value=b"c"),
     ]
     records = write_batches([RecordBatch(plain)])
-    (first,) = read_records(records_in(bench.produce(records)[1]))
-    (second,) = read_records(records_in(bench.produce(records)[1]))
+    (first,) = read_records(records_in(bench.forwarded(records)))
+    (second,) = read_records(records_in(bench.forwarded(records)))
     assert first.records[0].headers == [("traceparent", b"own")]
     assert first.records[1].headers == first.records[2].headers != second.records[1].headers
     assert re.fullmatch(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-01", first.records[1].headers[0][1] or b"")
@@ -137,10 +120,9 @@ def test_a_trace_for_each_request_unless_a_record_has_one() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_batches_that_have_no_headers_pass_and_are_counted(magic: int) -> None:
-    bench = Bench()
-    frame, forwarded = bench.produce(field(magic=magic))
-    assert forwarded == frame
-    assert bench.counted() == {"are older than headers (magic 0 and 1)": 3}
+    bench = Labelling()
+    assert bench.forwarded(field(magic=magic)) == bench.frame
+    assert bench.counted() == {("unchanged", "are older than headers (magic 0 and 1)"): 3}
     assert len(bench.runtime.warnings) == 1
 
 
@@ -161,20 +143,17 @@ BOMB = write_batches([RecordBatch([Record(value=bytes(4 << 20))], codec=Codec.ZS
     ],
 )
 def test_what_cannot_be_changed_passes_and_is_counted(records: bytes | None, why: str | None) -> None:
-    bench = Bench()
+    bench = Labelling()
     for _ in range(2):
-        frame, forwarded = bench.produce(records)
-        assert forwarded == frame
-    assert bench.counted() == ({} if why is None else {why: 2})
+        assert bench.forwarded(records) == bench.frame
+    assert bench.counted() == ({} if why is None else {("unchanged", why): 2})
     assert len(bench.runtime.warnings) == (why is not None)
 
 
 def test_other_topics_pass_as_they_came() -> None:
-    bench = Bench(topics=["orders-*"])
-    frame, forwarded = bench.produce(field(), "other")
-    assert forwarded == frame
-    frame, forwarded = bench.produce(field(), "orders-1")
-    assert forwarded != frame
+    bench = Labelling(topics=["orders-*"])
+    assert bench.forwarded(field(), "other") == bench.frame
+    assert bench.forwarded(field(), "orders-1") != bench.frame
 
 
 def test_only_produce_is_held() -> None:

@@ -11,7 +11,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Filter, RequestFacts, Send
 from kproxy.filters.identify import TopicNames, identifying
 from kproxy.protocol import message
-from tests.support.filtering import GivenRuntime, Scripted, connection, make, part, request_frame, response_frame
+from tests.support.filtering import GivenRuntime, Scripted, connection
+from tests.support.messages import make, request_frame, response_frame
 
 JWT = b".".join(base64.urlsafe_b64encode(json.dumps(part_).encode()) for part_ in ({"alg": "none"}, {"sub": "ann"}, 1))
 LOGINS = {
@@ -28,7 +29,7 @@ def chain(**wants: Any) -> Chain:
 
 
 def asked(at: ConnectionFacts, name: str, version: int, **values: Any) -> RequestFacts | None:
-    outcome = chain().on_request(at, request_frame(name, version, make(name, **values)))
+    outcome = chain().on_request(at, request_frame(name, version, **values))
     assert isinstance(outcome, Send)
     return outcome.request
 
@@ -145,7 +146,7 @@ def test_software() -> None:
 def test_topic_names_by_their_ids() -> None:
     runtime = GivenRuntime()
     made = Chain([Scripted(lambda _: None, names_topics=True)], runtime=runtime)
-    topics = [part("MetadataResponse", "MetadataResponseTopic", name="a", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
+    topics = [{"name": "a", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}]
     body = message("MetadataResponse").encode(12, make("MetadataResponse", topics=topics))
     made.on_response(connection(), RequestFacts(3, 12, 7), response_frame(3, 12, body))
     assert runtime.kept["topic_names"].get("AAAAAAAAAAAAAAAAAAAAAQ") == "a"

@@ -28,7 +28,8 @@ from kproxy.filters.reference import described, options_of, render_list, render_
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.options import Options, Rotated, Size, text
 from kproxy.protocol import response_message
-from tests.support.filtering import CallingRuntime, connection, make, part, request_frame
+from tests.support.filtering import CallingRuntime, connection
+from tests.support.messages import request_frame
 
 PREFIX = "tests.filters.test_loading:Prefixed"
 MODULE = """
@@ -244,8 +245,8 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def created(*names: str) -> Any:
-    topics = [part("CreateTopicsRequest", "CreatableTopic", name=name) for name in names]
-    return request_frame("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics))
+    topics = [{"name": name} for name in names]
+    return request_frame("CreateTopicsRequest", 7, topics=topics)
 
 
 def test_the_example_lets_through_what_it_should(configuration: str) -> None:

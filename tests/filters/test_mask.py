@@ -17,14 +17,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain
 from kproxy.filters.contract import RequestFacts, Send
 from kproxy.filters.loading import load_filter
-from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
-from tests.support.filtering import CallingRuntime, GivenRuntime, connection, make, part, response_frame, settled
+from tests.support.filtering import Bench, CallingRuntime, connection
+from tests.support.messages import answer_frame, answer_in
 
 RULES = [{"topics": ["people*"], "fields": ["$.email", "$.card.number"]}]
 PERSON = {"id": 1, "email": "canary@example.com", "card": {"number": "4111", "type": "x"}}
@@ -46,53 +45,40 @@ OTHER, PEOPLE = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"  # topic ids
 UNKNOWN_TOPIC_ID = 100
 
 
-class Bench:
+class Masking(Bench):
     def __init__(self, **options: Any) -> None:
-        self.filter: Any = load_filter("mask", {"rules": RULES, **options})
-        self.runtime = GivenRuntime()
-        self.chain = Chain([self.filter], runtime=self.runtime)
+        super().__init__(load_filter("mask", {"rules": RULES, **options}))
 
-    def fetch(self, records: bytes | None, topic: str = "people", version: int = 12) -> tuple[bytes, bytes]:
-        """The frame that the broker sent, and the one that the client gets."""
-        partition = part("FetchResponse", "PartitionData", partition_index=2, high_watermark=9, records=records)
-        name = {"topic": topic} if version < 13 else {"topic_id": topic}
-        told = part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **name)
-        body = message("FetchResponse").encode(version, make("FetchResponse", responses=[told]))
-        return self._answered(1, version, body)
+    def fetch(self, records: bytes | None, topic: str = "people", version: int = 12) -> Any:
+        return super().fetch(records, topic, version)
 
-    def share_fetch(self, records: bytes, topic_id: str, ranges: Any = ()) -> tuple[bytes, bytes]:
-        acquired = [part("ShareFetchResponse", "AcquiredRecords", first_offset=a, last_offset=b) for a, b in ranges]
-        partition = part(
-            "ShareFetchResponse", "PartitionData", partition_index=2, records=records, acquired_records=acquired
-        )
-        told = part("ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=topic_id, partitions=[partition])
-        return self._answered(
-            78, 1, message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[told]))
-        )
-
-    def _answered(self, api_key: int, version: int, body: bytes) -> tuple[bytes, bytes]:
-        frame = response_frame(api_key, version, body)
-        outcome = settled(self.chain.on_response(connection(), RequestFacts(api_key, version, 7), frame))
-        assert isinstance(outcome, Send)
-        return frame, outcome.frame
+    def share_fetch(self, records: bytes, topic_id: str, ranges: Any = ()) -> Any:
+        """The partition that a member of a share group reads."""
+        acquired = [{"first_offset": a, "last_offset": b} for a, b in ranges]
+        partition = {"partition_index": 2, "records": records, "acquired_records": acquired}
+        told = {"topic_id": topic_id, "partitions": [partition]}
+        sent = self.answer(RequestFacts(78, 1, 7), answer_frame("ShareFetchResponse", 1, responses=[told]))
+        assert isinstance(sent, Send)
+        self.given = sent.frame
+        return answer_in(78, 1, self.given).responses[0].partitions[0]
 
     def withheld(self) -> dict[str, int]:
         """Why batches were not given out, and how many."""
-        return {name: count.value for (_, event, name), count in self.runtime.counts.items() if event == "withheld"}
+        return {name: count for (event, name), count in self.counted().items() if event == "withheld"}
 
 
-def partition_in(frame: bytes, name: str = "FetchResponse", version: int = 12) -> Any:
-    answer: Any = message(name).decode(version, frame, 9 if version >= 12 or name != "FetchResponse" else 8)
-    return answer.responses[0].partitions[0]
+def first_value(partition: Any) -> bytes:
+    """The value of the first record that a client gets."""
+    return read_records(partition.records)[0].records[0].value or b""
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_fields_are_hidden_and_the_rest_is_as_it_was(codec: Codec) -> None:
     plain = b'{"id":1,"big":123456789012345678901234567890}'
     fields = {"producer_id": 4, "base_sequence": 2, "last_offset": 30}
-    _, given = Bench().fetch(field(person(), None, plain, codec=codec, **fields))
-    partition = partition_in(given)
-    assert b"canary" not in given
+    bench = Masking()
+    partition = bench.fetch(field(person(), None, plain, codec=codec, **fields))
+    assert b"canary" not in bench.given
     (batch,) = read_records(partition.records)
     assert [record.value and json.loads(record.value) for record in batch.records] == [HIDDEN, None, json.loads(plain)]
     assert batch.records[2].value == plain
@@ -107,9 +93,9 @@ def test_fields_are_hidden_and_the_rest_is_as_it_was(codec: Codec) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_older_magics(magic: int) -> None:
-    _, given = Bench().fetch(field(person(), magic=magic), version=4)
-    assert b"canary" not in given
-    assert json.loads(read_records(partition_in(given, version=4).records)[0].records[0].value or b"") == HIDDEN
+    bench = Masking()
+    assert json.loads(first_value(bench.fetch(field(person(), magic=magic), version=4))) == HIDDEN
+    assert b"canary" not in bench.given
 
 
 def test_topics_without_rules_and_records_without_the_fields_are_as_they_came() -> None:
@@ -119,53 +105,49 @@ def test_topics_without_rules_and_records_without_the_fields_are_as_they_came() 
         (None, "people"),
         (b"", "people"),
     ):
-        frame, given = Bench().fetch(records, topic)
-        assert given == frame
+        bench = Masking()
+        bench.fetch(records, topic)
+        assert bench.given == bench.frame
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("pass", b"canary, no JSON"), ("blank", b"")])
 def test_values_that_are_no_json(policy: str, expected: bytes) -> None:
-    _, given = Bench(other_values=policy).fetch(field(b"canary, no JSON"))
-    assert read_records(partition_in(given).records)[0].records[0].value == expected
+    assert first_value(Masking(other_values=policy).fetch(field(b"canary, no JSON"))) == expected
 
 
 def test_keys_when_asked_for() -> None:
-    _, given = Bench(keys=True).fetch(field(person()))
-    assert read_records(partition_in(given).records)[0].records[0].key == b'{"email":"***"}'
+    partition = Masking(keys=True).fetch(field(person()))
+    assert read_records(partition.records)[0].records[0].key == b'{"email":"***"}'
 
 
 def test_a_batch_that_cannot_be_read_is_not_given_out() -> None:
     damaged = bytearray(field(person()))
     damaged[-1] ^= 1
-    bench = Bench()
-    _, given = bench.fetch(bytes(damaged))
-    partition = partition_in(given)
+    bench = Masking()
+    partition = bench.fetch(bytes(damaged))
     assert (partition.error_code, partition.records) == (2, b"")
-    _, given = bench.fetch(field(person()) + bytes(damaged))
-    assert len(read_records(partition_in(given).records)) == 1
-    assert b"canary" not in given
+    assert len(read_records(bench.fetch(field(person()) + bytes(damaged)).records)) == 1
+    assert b"canary" not in bench.given
     assert bench.withheld() == {"cannot be read": 2}
     assert len(bench.runtime.warnings) == 1
 
 
 def test_a_batch_that_unpacks_to_too_much_is_not_given_out() -> None:
-    bench = Bench()
+    bench = Masking()
     bomb = write_batches([RecordBatch([Record(value=bytes(4 << 20))], codec=Codec.ZSTD)])
-    _, given = bench.fetch(bomb)
-    assert (partition_in(given).error_code, partition_in(given).records) == (2, b"")
+    partition = bench.fetch(bomb)
+    assert (partition.error_code, partition.records) == (2, b"")
     assert bench.withheld() == {"unpack to too much": 1}
 
 
 def test_the_part_of_a_batch_at_the_end_is_not_given_out() -> None:
-    _, given = Bench().fetch(field(b'{"id":1}') + field(person())[:-3])
-    assert partition_in(given).records == field(b'{"id":1}')
+    assert Masking().fetch(field(b'{"id":1}') + field(person())[:-3]).records == field(b'{"id":1}')
 
 
 @pytest.mark.parametrize(("version", "records"), [(2, field(person())[:12]), (3, b""), (12, b"")])
 def test_a_first_batch_that_is_cut_off_is_as_brokers_give_it(version: int, records: bytes) -> None:
     # ReplicaManager.readFromLog gives the part to clients of Fetch before version 3, which ask for more; to others nothing
-    _, given = Bench().fetch(field(person())[:-3], version=version)
-    partition = partition_in(given, version=version)
+    partition = Masking().fetch(field(person())[:-3], version=version)
     assert (partition.records, partition.error_code) == (records, 0)
 
 
@@ -173,37 +155,33 @@ def test_a_first_batch_that_is_cut_off_is_as_brokers_give_it(version: int, recor
     "records", [b"\0" * 8 + b"\0\0\0\1" + b"x" * 40, field(person())[:16] + b"\3" + field(person())[17:]]
 )
 def test_what_is_no_batch_is_not_given_out(records: bytes) -> None:
-    bench = Bench()
-    partition = partition_in(bench.fetch(records)[1])
+    bench = Masking()
+    partition = bench.fetch(records)
     assert (partition.error_code, partition.records, bench.withheld()) == (2, b"", {"cannot be read": 1})
 
 
 def test_share_fetch_acquires_only_what_is_given_out() -> None:
-    bench = Bench()
+    bench = Masking()
     bench.runtime.kept["topic_names"][PEOPLE] = "people"
     damaged = bytearray(field(person()))
     damaged[-1] ^= 1
     ranges = [(3, 4), (5, 5), (5, 7), (6, 9)]
-    _, given = bench.share_fetch(field(person()) + bytes(damaged), PEOPLE, ranges)
-    partition = partition_in(given, "ShareFetchResponse", 1)
+    partition = bench.share_fetch(field(person()) + bytes(damaged), PEOPLE, ranges)
     assert [(each.first_offset, each.last_offset) for each in partition.acquired_records] == [(3, 4), (5, 5), (5, 5)]
     assert partition.error_code == 0
-    _, given = bench.share_fetch(bytes(damaged), PEOPLE, ranges)
-    partition = partition_in(given, "ShareFetchResponse", 1)
+    partition = bench.share_fetch(bytes(damaged), PEOPLE, ranges)
     assert (partition.acquired_records, partition.error_code) == ([], 2)
 
 
 def large(batches: int) -> bytes:
     """A Fetch response with so many batches of 300 KB."""
     records = field(*[person()] * 3_000) * batches
-    partition = part("FetchResponse", "PartitionData", records=records)
-    told = part("FetchResponse", "FetchableTopicResponse", topic="people", partitions=[partition])
-    return response_frame(1, 12, message("FetchResponse").encode(12, make("FetchResponse", responses=[told])))
+    return answer_frame("FetchResponse", 12, responses=[{"topic": "people", "partitions": [{"records": records}]}])
 
 
 def test_many_records_are_masked_aside_and_in_turns() -> None:
     """In a thread, of which there is one for all: what came later and is less has not to wait until what came before is done."""
-    bench = Bench()
+    bench = Masking()
     asides: list[int] = []
     done: list[str] = []
 
@@ -231,61 +209,50 @@ def test_many_records_are_masked_aside_and_in_turns() -> None:
     assert asides == [1] * 9
     for sent, batches in ((long, 8), (short, 1)):
         assert b"canary" not in sent.frame
-        found = read_records(partition_in(sent.frame).records)
+        found = read_records(answer_in(1, 12, sent.frame).responses[0].partitions[0].records)
         assert [len(batch.records) for batch in found] == [3_000] * batches
 
 
 def test_a_damaged_batch_among_many_ends_what_is_given_out() -> None:
-    bench = Bench()
-
-    async def in_thread(function: Callable[[], Any]) -> Any:
-        return function()
-
-    bench.runtime.in_thread = in_thread  # type: ignore[method-assign]
+    bench = Masking()
+    bench.runtime.in_thread = CallingRuntime().in_thread
     whole, damaged = field(*[person()] * 500), bytearray(field(person()))
     damaged[-1] ^= 1
-    partition = part("FetchResponse", "PartitionData", records=whole * 5 + bytes(damaged) + whole)
-    told = part("FetchResponse", "FetchableTopicResponse", topic="people", partitions=[partition])
-    body = message("FetchResponse").encode(12, make("FetchResponse", responses=[told]))
-    sent: Any = settled(bench.chain.on_response(connection(), RequestFacts(1, 12, 7), response_frame(1, 12, body)))
-    assert len(read_records(partition_in(sent.frame).records)) == 5
-    assert (b"canary" in sent.frame, bench.withheld()) == (False, {"cannot be read": 1})
+    assert len(read_records(bench.fetch(whole * 5 + bytes(damaged) + whole).records)) == 5
+    assert (b"canary" in bench.given, bench.withheld()) == (False, {"cannot be read": 1})
 
 
 def test_topics_by_id() -> None:
-    bench = Bench()
+    bench = Masking()
     bench.runtime.kept["topic_names"] = {OTHER: "other", PEOPLE: "people"}
-    frame, given = bench.fetch(field(person()), OTHER, 13)
-    assert given == frame
-    _, given = bench.fetch(field(person()), PEOPLE, 13)
-    assert json.loads(read_records(partition_in(given, version=13).records)[0].records[0].value or b"") == HIDDEN
+    bench.fetch(field(person()), OTHER, 13)
+    assert bench.given == bench.frame
+    assert json.loads(first_value(bench.fetch(field(person()), PEOPLE, 13))) == HIDDEN
 
 
 def test_a_topic_whose_name_is_not_known_is_not_given_out_until_the_client_has_asked_for_metadata() -> None:
     """Neither are its fields given out, nor is one that no rule names changed. An empty response needs no name."""
-    bench = Bench()
-    partition = partition_in(bench.fetch(field(person()), PEOPLE, 13)[1], version=13)
+    bench = Masking()
+    partition = bench.fetch(field(person()), PEOPLE, 13)
     assert (partition.error_code, partition.records) == (UNKNOWN_TOPIC_ID, b"")
-    partition = partition_in(bench.share_fetch(field(person()), PEOPLE, [(5, 5)])[1], "ShareFetchResponse", 1)
+    partition = bench.share_fetch(field(person()), PEOPLE, [(5, 5)])
     assert (partition.error_code, partition.records, partition.acquired_records) == (UNKNOWN_TOPIC_ID, b"", [])
-    frame, given = bench.fetch(b"", PEOPLE, 13)
-    assert given == frame
+    bench.fetch(b"", PEOPLE, 13)
+    assert bench.given == bench.frame
 
 
 def test_rules_for_all_topics_need_no_names() -> None:
-    bench = Bench(rules=[{"fields": ["$.email", "$.card.number"]}])
+    bench = Masking(rules=[{"fields": ["$.email", "$.card.number"]}])
     assert not bench.filter.names_topics
-    for given in (
-        bench.fetch(field(person()), PEOPLE, 13)[1],
-        bench.share_fetch(field(person(), codec=Codec.NONE), PEOPLE)[1],
-    ):
-        assert b"canary" not in given and b"***" in given
+    for partition in (bench.fetch(field(person()), PEOPLE, 13), bench.share_fetch(field(person()), PEOPLE)):
+        assert b"canary" not in partition.records and b"***" in partition.records
 
 
 def test_control_batches_are_as_they_came() -> None:
     control = field(b"\0\0\0\0\0\0", attributes=0x30, producer_id=4)
-    frame, given = Bench().fetch(control)
-    assert given == frame
+    bench = Masking()
+    bench.fetch(control)
+    assert bench.given == bench.frame
 
 
 def test_mistakes_in_options() -> None:
@@ -304,8 +271,7 @@ def test_mistakes_in_options() -> None:
 
 @pytest.mark.parametrize("written", ["null", None])
 def test_null_with_and_without_quotes(written: str | None) -> None:
-    _, given = Bench(replace_by=written).fetch(field(person()))
-    assert json.loads(read_records(partition_in(given).records)[0].records[0].value or b"")["email"] is None
+    assert json.loads(first_value(Masking(replace_by=written).fetch(field(person()))))["email"] is None
 
 
 ORDER = {
@@ -347,18 +313,17 @@ def test_fields_are_hidden_by_schema(tmp_path: Path) -> None:
     value.lines["one"].number = 4111
     protobuf = ProtobufSerializer(made.Order, registry)(value, SerializationContext("people-proto", MessageField.VALUE))
 
-    bench = Bench(rules=[{"fields": ["$.email", "$.card.number", "$.lines[*].number", "$.notes[0]"]}])
+    bench = Masking(rules=[{"fields": ["$.email", "$.card.number", "$.lines[*].number", "$.notes[0]"]}])
     collection = Collection("a registry")
     for subject in ("people-value", "people-proto-value"):
         latest = registry.get_latest_version(subject)
         collection.add(Schema(latest.schema.schema_str, latest.schema.schema_type or "AVRO", latest.schema_id, subject))
     bench.runtime = CallingRuntime()
     bench.runtime.given_schemas = Schemas([collection])
-    bench.chain = Chain([bench.filter], runtime=bench.runtime)
+    bench.use(bench.filter)
     unknown = b"\0\0\0\0\x63" + avro[5:]
-    _, masked = bench.fetch(field(avro, protobuf, person(), unknown, avro[:-1], codec=Codec.GZIP))
-    assert b"canary" not in masked
-    first, second, third, *blank = (record.value for record in read_records(partition_in(masked).records)[0].records)
+    masked = bench.fetch(field(avro, protobuf, person(), unknown, avro[:-1], codec=Codec.GZIP))
+    first, second, third, *blank = (record.value for record in read_records(masked.records)[0].records)
     none = {"number": 0}
     assert AvroDeserializer(registry)(first, context) == {
         **order,

@@ -23,8 +23,9 @@ from kproxy.filters.named_resources import (
 )
 from kproxy.protocol import ApiKey, request_message, response_message
 from kproxy.protocol.facts import Field, facts
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
 from tests.support.marked import VERSIONS, sample_request, sample_response
+from tests.support.messages import make
 from tests.support.wire import newest_layout
 
 ENTITIES = {"topicName", "groupId", "transactionalId"}
@@ -80,25 +81,21 @@ def test_every_principal_is_named() -> None:
 
 
 def test_settings_are_named_and_their_values_are_not() -> None:
-    config = part("IncrementalAlterConfigsRequest", "AlterableConfig", name="retention.ms", value="canary-secret")
-    resource = part(
-        "IncrementalAlterConfigsRequest", "AlterConfigsResource", resource_type=2, resource_name="t", configs=[config]
-    )
+    config = {"name": "retention.ms", "value": "canary-secret"}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [config]}
     found = resources_of(44, 1, make("IncrementalAlterConfigsRequest", resources=[resource]))
     assert found == [{"type": "topic", "name": "t", "settings": ("retention.ms",)}]
 
 
 def test_acls_with_whom_they_allow_what() -> None:
-    creation = part(
-        "CreateAclsRequest",
-        "AclCreation",
-        resource_type=3,
-        resource_name="g",
-        principal="User:ann",
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
+    creation = {
+        "resource_type": 3,
+        "resource_name": "g",
+        "principal": "User:ann",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
     assert resources_of(30, 3, make("CreateAclsRequest", creations=[creation])) == [
         {
             "type": "group",
@@ -110,7 +107,7 @@ def test_acls_with_whom_they_allow_what() -> None:
             "permission": "ALLOW",
         }
     ]
-    creation.resource_pattern_type, creation.operation, creation.permission_type = 4, 99, 2
+    creation |= {"resource_pattern_type": 4, "operation": 99, "permission_type": 2}
     (found,) = resources_of(30, 3, make("CreateAclsRequest", creations=[creation]))
     assert (found["pattern"], found["operation"], found["permission"]) == ("PREFIXED", "99", "DENY")
     (found,) = resources_of(30, 0, make("CreateAclsRequest", creations=[creation]))
@@ -124,36 +121,29 @@ def test_acls_with_whom_they_allow_what() -> None:
 def test_quotas_with_whom_they_are_for_and_without_their_values() -> None:
     """As kafka-configs.sh calls it: --entity-type users --entity-name ann --entity-type clients --entity-default."""
     entity = [
-        part("AlterClientQuotasRequest", "EntityData", entity_type="user", entity_name="ann"),
-        part("AlterClientQuotasRequest", "EntityData", entity_type="client-id", entity_name=None),
+        {"entity_type": "user", "entity_name": "ann"},
+        {"entity_type": "client-id", "entity_name": None},
     ]
-    ops = [part("AlterClientQuotasRequest", "OpData", key="producer_byte_rate", value=1234.5)]
-    entry = part("AlterClientQuotasRequest", "EntryData", entity=entity, ops=ops)
+    entry = {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1234.5}]}
     whole, settings = ("user=ann", "client-id=<default>"), ("producer_byte_rate",)
     found = resources_of(49, 1, make("AlterClientQuotasRequest", entries=[entry]))
     assert found == [
         {"type": "quota", "entity": "user", "name": "ann", "quotaOf": whole, "settings": settings},
         {"type": "quota", "entity": "client-id", "name": None, "quotaOf": whole, "settings": settings},
     ]
-    component = part("DescribeClientQuotasRequest", "ComponentData", entity_type="ip", match_type=1, match=None)
+    component = {"entity_type": "ip", "match_type": 1, "match": None}
     found = resources_of(48, 1, make("DescribeClientQuotasRequest", components=[component]))
     assert found == [{"type": "quota", "entity": "ip", "name": None, "match": "default"}]
 
 
 def test_users_without_their_credentials() -> None:
-    upsertion = part(
-        "AlterUserScramCredentialsRequest",
-        "ScramCredentialUpsertion",
-        name="ann",
-        salt=b"canary-secret",
-        salted_password=b"canary-secret",
-    )
+    upsertion = {"name": "ann", "salt": b"canary-secret", "salted_password": b"canary-secret"}
     found = resources_of(51, 0, make("AlterUserScramCredentialsRequest", upsertions=[upsertion]))
     assert found == [{"type": "user", "name": "ann"}]
 
 
 def test_there_is_a_bound() -> None:
-    topics = [part("CreateTopicsRequest", "CreatableTopic", name=f"t{n}") for n in range(5_000)]
+    topics = [{"name": f"t{n}"} for n in range(5_000)]
     found = resources_of(19, 7, make("CreateTopicsRequest", topics=[*topics, *topics]))
     assert len(found) == MOST_RESOURCES + 1
 
@@ -286,10 +276,8 @@ def test_the_next_page_does_not_say_which_topic_it_begins_with() -> None:
     """A name that is before it and after the last: the broker goes on with what is first from there (KIP-966)."""
 
     def paged(*names: str, cursor: str) -> Any:
-        topics = [
-            part("DescribeTopicPartitionsResponse", "DescribeTopicPartitionsResponseTopic", name=n) for n in names
-        ]
-        after = part("DescribeTopicPartitionsResponse", "Cursor", topic_name=cursor, partition_index=4)
+        topics = [{"name": n} for n in names]
+        after = {"topic_name": cursor, "partition_index": 4}
         made = make("DescribeTopicPartitionsResponse", topics=topics, next_cursor=after)
         without(75, 0, made, {"secret-1"}, lambda topic_id: None)
         return made.next_cursor.topic_name, made.next_cursor.partition_index
@@ -304,9 +292,7 @@ def test_the_next_page_does_not_say_which_topic_it_begins_with() -> None:
 
 def test_resources_of_other_types_are_no_topics() -> None:
     types = (TOPIC, 3, 4)
-    told = [
-        part("DescribeAclsResponse", "DescribeAclsResource", resource_type=each, resource_name="x") for each in types
-    ]
+    told = [{"resource_type": each, "resource_name": "x"} for each in types]
     made = make("DescribeAclsResponse", resources=told)
     without(29, 3, made, {"x"}, lambda topic_id: None)
     assert [each.resource_type for each in made.resources] == [3, 4]
@@ -332,22 +318,10 @@ ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4  # Kafka's codes of PatternType; of R
 def test_acls_that_are_for_topics_without_their_names(
     resource_type: int, name: str | None, pattern_type: int, expected: bool
 ) -> None:
-    deleted = part(
-        "DeleteAclsRequest",
-        "DeleteAclsFilter",
-        resource_type_filter=resource_type,
-        resource_name_filter=name,
-        pattern_type_filter=pattern_type,
-    )
+    deleted = {"resource_type_filter": resource_type, "resource_name_filter": name, "pattern_type_filter": pattern_type}
     assert acts_on_all_topics(31, make("DeleteAclsRequest", filters=[deleted])) is expected
     if name is not None and resource_type != ANY:
-        created = part(
-            "CreateAclsRequest",
-            "AclCreation",
-            resource_type=resource_type,
-            resource_name=name,
-            resource_pattern_type=pattern_type,
-        )
+        created = {"resource_type": resource_type, "resource_name": name, "resource_pattern_type": pattern_type}
         assert acts_on_all_topics(30, make("CreateAclsRequest", creations=[created])) is expected
 
 
@@ -355,13 +329,12 @@ ORDERS = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def offsets(*names: str) -> Any:
-    topics = [part("OffsetFetchRequest", "OffsetFetchRequestTopics", name=name) for name in names]
-    group = part("OffsetFetchRequest", "OffsetFetchRequestGroup", group_id="g", topics=topics)
-    return make("OffsetFetchRequest", groups=[group])
+    topics = [{"name": name} for name in names]
+    return make("OffsetFetchRequest", groups=[{"group_id": "g", "topics": topics}])
 
 
 def test_topics_of_requests_are_found_by_name_and_by_id_and_below_other_arrays() -> None:
-    by_id = make("ProduceRequest", topic_data=[part("ProduceRequest", "TopicProduceData", topic_id=ORDERS)])
+    by_id = make("ProduceRequest", topic_data=[{"topic_id": ORDERS}])
     for api_key, version, value, expected in (
         (ApiKey.OFFSET_FETCH, 8, offsets("a", "b"), [("a", ""), ("b", "")]),
         (ApiKey.DELETE_TOPICS, 1, make("DeleteTopicsRequest", topic_names=["c"]), [("c", "")]),

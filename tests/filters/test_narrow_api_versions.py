@@ -14,8 +14,9 @@ from kproxy.protocol import Versions, message
 from tests.conftest import Require
 from tests.support import referees
 from tests.support.corpus import captured_exchanges
-from tests.support.filtering import Scripted, Served, connection, make, part, responded, response_frame
+from tests.support.filtering import Scripted, Served, connection, responded
 from tests.support.frames import frame
+from tests.support.messages import make, response_frame
 
 API_VERSIONS = 18
 VERSIONS = range(5)
@@ -23,10 +24,7 @@ Offered = list[tuple[int, int, int]]  # api_key, min_version, max_version
 
 
 def offer(version: int, *offered: tuple[int, int, int], **values: Any) -> bytes:
-    keys = [
-        part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=low, max_version=high)
-        for key, low, high in offered
-    ]
+    keys = [{"api_key": key, "min_version": low, "max_version": high} for key, low, high in offered]
     return message("ApiVersionsResponse").encode(version, make("ApiVersionsResponse", api_keys=keys, **values))
 
 

@@ -25,7 +25,8 @@ from tests.conftest import Require
 from tests.filters.test_rewrite_addresses import mapped, metadata, node_ids, samples
 from tests.support import referees
 from tests.support.corpus import golden_lines
-from tests.support.filtering import Served, connection, make, ours, part, response_frame
+from tests.support.filtering import Served, connection, ours
+from tests.support.messages import make, response_frame
 
 HEADS = [pair for pair, want in sorted(responses_with_addresses().items()) if want is Want.HEAD]
 
@@ -158,7 +159,7 @@ def body_with(api_key: int, version: int, *hosts: str, **values: Any) -> tuple[b
     """
     name = name_of(api_key)
     rack = {} if api_key == 59 else {"rack": "r1"}
-    nodes = [part(name, "NodeEndpoint", node_id=7 + at, host=host, port=9092, **rack) for at, host in enumerate(hosts)]
+    nodes = [{"node_id": 7 + at, "host": host, "port": 9092, **rack} for at, host in enumerate(hosts)]
     head = message(name).encode(version, make(name))
     body = message(name).encode(version, make(name, node_endpoints=nodes, **values))
     return body, len(head) - (2 if api_key in UNTAGGED else 1)
@@ -313,12 +314,12 @@ def test_a_pad_of_one_byte_is_a_longer_varint() -> None:
 
 
 def test_what_is_longer_than_its_room_is_not_written() -> None:
-    nodes = [part("FetchResponse", "NodeEndpoint", node_id=1, host="host", port=1)]
+    nodes = [{"node_id": 1, "host": "host", "port": 1}]
     assert write_tail(1, 16, make("FetchResponse", node_endpoints=nodes), 5) is None
 
 
 def test_attack_19_endpoints_past_counting_are_withheld() -> None:
-    node = part("FetchResponse", "NodeEndpoint", node_id=1, host="h", port=1)
+    node = {"node_id": 1, "host": "h", "port": 1}
     body = message("FetchResponse").encode(16, make("FetchResponse", node_endpoints=[node] * (MOST_ADDRESSES + 1)))
     start = len(message("FetchResponse").encode(16, make("FetchResponse"))) - 1
     served = Served()

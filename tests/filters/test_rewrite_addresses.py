@@ -16,7 +16,8 @@ from kproxy.protocol.facts import Field
 from tests.conftest import Require
 from tests.support import referees
 from tests.support.corpus import captured_exchanges, golden_lines
-from tests.support.filtering import Served, connection, make, ours, part, responded, response_frame
+from tests.support.filtering import Served, connection, ours, responded
+from tests.support.messages import make, response_frame
 from tests.support.sampled import case
 
 PAIRS = sorted(responses_with_addresses())
@@ -123,15 +124,13 @@ def test_other_peoples_decoders_read_our_addresses(require: Require) -> None:
 
 
 def test_the_listeners_of_a_quorum_stay_where_clients_are_connected_to_them() -> None:
-    node = part(
-        "DescribeQuorumResponse",
-        "Node",
-        node_id=1,
-        listeners=[
-            part("DescribeQuorumResponse", "Listener", name="CONTROLLER", host="c1.internal", port=9093),
-            part("DescribeQuorumResponse", "Listener", name="OTHER", host="c1.internal", port=9094),
+    node = {
+        "node_id": 1,
+        "listeners": [
+            {"name": "CONTROLLER", "host": "c1.internal", "port": 9093},
+            {"name": "OTHER", "host": "c1.internal", "port": 9094},
         ],
-    )
+    }
     body = message("DescribeQuorumResponse").encode(2, make("DescribeQuorumResponse", nodes=[node]))
     served = Served({1}, known={(1, "c1.internal", 9093)})
     told: Any = message("DescribeQuorumResponse").decode(2, rewritten(55, 2, body, served))
@@ -142,10 +141,7 @@ def test_the_listeners_of_a_quorum_stay_where_clients_are_connected_to_them() ->
 
 
 def metadata(*brokers: tuple[int, str, int]) -> bytes:
-    parts = [
-        part("MetadataResponse", "MetadataResponseBroker", node_id=node_id, host=host, port=port, rack="r1")
-        for node_id, host, port in brokers
-    ]
+    parts = [{"node_id": node_id, "host": host, "port": port, "rack": "r1"} for node_id, host, port in brokers]
     return message("MetadataResponse").encode(5, make("MetadataResponse", brokers=parts, controller_id=1))
 
 
@@ -235,10 +231,7 @@ def test_no_address_of_real_traffic_leads_round_the_proxy() -> None:
 
 
 def coordinators(count: int, brokers: int) -> bytes:
-    found = [
-        part("FindCoordinatorResponse", "Coordinator", key=f"group-{n}", node_id=n % brokers, host="b", port=9092)
-        for n in range(count)
-    ]
+    found = [{"key": f"group-{n}", "node_id": n % brokers, "host": "b", "port": 9092} for n in range(count)]
     return message("FindCoordinatorResponse").encode(4, make("FindCoordinatorResponse", coordinators=found))
 
 

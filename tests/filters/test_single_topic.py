@@ -8,7 +8,7 @@ import pytest
 from kproxy.filters.contract import Direction
 from kproxy.filters.single_topic import BEGINNING, RecentTopics, SingleTopic, single_topic
 from kproxy.protocol import message
-from tests.support.filtering import make, part, request_frame, response_frame
+from tests.support.messages import answer_frame, request_frame
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 EXPECTED = SingleTopic("orders", ""), SingleTopic(None, TOPIC_ID)
@@ -21,14 +21,14 @@ def frame_of(direction: Direction, version: int, topics: int) -> bytes:
     records = b"r" * 5_000
     has_name = version < 13
     if direction == Direction.REQUEST:
-        data = [part("ProduceRequest", "PartitionProduceData", index=3, records=records)]
+        data = [{"index": 3, "records": records}]
         name: dict[str, Any] = {"name": "orders"} if has_name else {"topic_id": TOPIC_ID}
-        each = [part("ProduceRequest", "TopicProduceData", partition_data=data, **name)] * topics
-        return request_frame("ProduceRequest", version, make("ProduceRequest", acks=-1, topic_data=each))
-    parts = [part("FetchResponse", "PartitionData", partition_index=3, records=records)]
+        each = [{"partition_data": data, **name}] * topics
+        return request_frame("ProduceRequest", version, acks=-1, topic_data=each)
+    parts = [{"partition_index": 3, "records": records}]
     name = {"topic": "orders"} if has_name else {"topic_id": TOPIC_ID}
-    told = [part("FetchResponse", "FetchableTopicResponse", partitions=parts, **name)] * topics
-    return response_frame(1, version, message("FetchResponse").encode(version, make("FetchResponse", responses=told)))
+    told = [{"partitions": parts, **name}] * topics
+    return answer_frame("FetchResponse", version, responses=told)
 
 
 @pytest.mark.parametrize(("direction", "version"), PRODUCE + FETCH)

@@ -28,7 +28,8 @@ from kproxy.schemas.registry import Registry
 from kproxy.schemas.settings import RegistryOptions
 from kproxy.schemas.store import Collection, Schema, Schemas, schema_of
 from tests.support.encryption import GivenKeys, GivenService
-from tests.support.filtering import CallingRuntime, connection, make, part, request_frame, response_frame, settled
+from tests.support.filtering import Bench, CallingRuntime
+from tests.support.messages import answer_frame, answer_in, request_frame, request_in
 from tests.support.ports import free_ports
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "country", "type": "string"}]}
@@ -36,7 +37,7 @@ JSON_SCHEMA = {"title": "Bill", "type": "object", "properties": {"total": {"type
 SECRET = "a secret of the client"
 
 
-class Bench:
+class Validating(Bench):
     """The filter in a chain, with the schemas of a mock registry of Confluent's."""
 
     def __init__(self, *sources: Any, chosen: Any = None, **rule: Any) -> None:
@@ -50,10 +51,9 @@ class Bench:
             latest = self.registry.get_latest_version(subject)
             fields = {"schema": latest.schema.schema_str, "schemaType": latest.schema.schema_type}
             collection.add(schema_of(fields, id=latest.schema_id, subject=subject, version=1))
-        self.runtime = CallingRuntime()
-        self.runtime.given_schemas = Schemas(sources or [collection], chosen)
-        self.chain = Chain([load_filter("validate", {"rules": [rule]})], runtime=self.runtime)
-        self.at = connection()
+        runtime = CallingRuntime()
+        runtime.given_schemas = Schemas(sources or [collection], chosen)
+        super().__init__(load_filter("validate", {"rules": [rule]}), runtime=runtime)
 
     def write(self, topic: str, value: Any) -> bytes:
         """What Confluent's serializer writes."""
@@ -61,26 +61,19 @@ class Bench:
         data: bytes = serializer(value, SerializationContext(topic, MessageField.VALUE))
         return data
 
-    def produce(self, *partitions: tuple[str, list[bytes | None]], version: int = 9, **record: Any) -> Outcome:
+    def produced(self, *partitions: tuple[str, list[bytes | None]], version: int = 9, **record: Any) -> Outcome:
         """The outcome for partition 0 of each topic."""
         topics = []
         for topic, values in partitions:
             records = [Record(offset=at, timestamp=at, value=value, **record) for at, value in enumerate(values)]
             field = write_batches([RecordBatch(records, codec=Codec.GZIP)])
-            data = part("ProduceRequest", "PartitionProduceData", index=0, records=field)
-            topics.append(part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[data]))
-        self.frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=-1, topic_data=topics))
-        return settled(self.chain.on_request(self.at, self.frame))
-
-    def counted(self) -> dict[tuple[str, str], int]:
-        return {(event, name): count.value for (_, event, name), count in self.runtime.counts.items()}
+            topics.append({"name": topic, "partition_data": [{"index": 0, "records": field}]})
+        return self.ask("ProduceRequest", version, acks=-1, topic_data=topics)
 
 
 def response_in(outcome: Outcome, version: int = 9) -> dict[str, tuple[int, list[int], str]]:
     """Topic -> error of its partition, records that it names, and why the first."""
-    frame = outcome.frame  # type: ignore[union-attr]
-    codec = message("ProduceResponse")
-    answer: Any = codec.decode(version, frame, 9 if version in codec.flexible_versions else 8)
+    answer = answer_in(0, version, outcome.frame)  # type: ignore[union-attr]
     rows = [(topic.name, partition) for topic in answer.responses for partition in topic.partition_responses]
     return {
         name: (one.error_code, [error.batch_index for error in one.record_errors], _first(one.record_errors))
@@ -94,9 +87,9 @@ def _first(errors: list[Any]) -> str:
 
 def test_what_is_valid_leaves_as_it_came() -> None:
     for values in ("id", "payload"):
-        bench = Bench(values=values)
+        bench = Validating(values=values)
         orders = [bench.write("orders", {"country": country}) for country in ("DE", "FR")]
-        outcome = bench.produce(("orders", [*orders, None]), ("bills", [bench.write("bills", {"total": 7})]))
+        outcome = bench.produced(("orders", [*orders, None]), ("bills", [bench.write("bills", {"total": 7})]))
         assert isinstance(outcome, Send)
         assert outcome.frame == bench.frame
         assert bench.counted() == {}
@@ -104,20 +97,16 @@ def test_what_is_valid_leaves_as_it_came() -> None:
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_other_partitions_of_the_request_go_on(version: int) -> None:
-    bench = Bench(values="payload")
+    bench = Validating(values="payload")
     good, bill = bench.write("orders", {"country": "DE"}), bench.write("bills", {"total": 7})
-    outcome = bench.produce(("orders", [good, good[:-1], good, good + b"x"]), ("bills", [bill]), version=version)
+    outcome = bench.produced(("orders", [good, good[:-1], good, good + b"x"]), ("bills", [bill]), version=version)
     assert isinstance(outcome, Send)
-    sent: Any = message("ProduceRequest").decode(
-        version, outcome.frame, outcome.frame.index(b"app") + (4 if version == 9 else 3)
-    )
+    sent = request_in(outcome.frame)
     assert [topic.name for topic in sent.topic_data] == ["bills"]
     assert [record.value for record in read_records(sent.topic_data[0].partition_data[0].records)[0].records] == [bill]
-    done = part("ProduceResponse", "PartitionProduceResponse", index=0, base_offset=41)
-    topic = part("ProduceResponse", "TopicProduceResponse", name="bills", partition_responses=[done])
-    body = message("ProduceResponse").encode(version, make("ProduceResponse", responses=[topic]))
+    topic = {"name": "bills", "partition_responses": [{"index": 0, "base_offset": 41}]}
     assert outcome.request is not None
-    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, version, body)))
+    answered = bench.answer(outcome.request, answer_frame("ProduceResponse", version, responses=[topic]))
     answers = response_in(answered, version)
     assert answers["bills"] == (0, [], "")
     error, records, why = answers["orders"]
@@ -137,10 +126,10 @@ def test_other_partitions_of_the_request_go_on(version: int) -> None:
     ],
 )
 def test_ids(topic: str, value: bytes | None, said: str, kind: str) -> None:
-    bench = Bench()
+    bench = Validating()
     value = bench.write("orders", {"country": "DE"}) if value is None else value
     valid = bench.write(topic, {"country": "DE"} if topic == "orders" else {"total": 1})
-    outcome = bench.produce((topic, [valid, value]))
+    outcome = bench.produced((topic, [valid, value]))
     assert isinstance(outcome, Answer)
     assert response_in(outcome) == {topic: (ErrorCode.INVALID_RECORD, [1], f"value: {said}")}
     assert bench.counted() == {("rejected", kind): 1}
@@ -150,15 +139,14 @@ def test_ids(topic: str, value: bytes | None, said: str, kind: str) -> None:
 
 @pytest.mark.parametrize("then", ["reject", "report"])
 def test_topics_by_id(then: str) -> None:
-    bench = Bench(then=then)
+    bench = Validating(then=then)
     topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     field = write_batches([RecordBatch([Record(value=b"{}")])])
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=field)
-    topic = part("ProduceRequest", "TopicProduceData", topic_id=topic_id, partition_data=[data])
-    frame = request_frame("ProduceRequest", 13, make("ProduceRequest", acks=-1, topic_data=[topic]))
+    topic = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": field}]}
+    frame = request_frame("ProduceRequest", 13, acks=-1, topic_data=[topic])
     for names, error in (({}, ErrorCode.UNKNOWN_TOPIC_ID), ({topic_id: "orders"}, ErrorCode.INVALID_RECORD)):
         bench.runtime.kept["topic_names"] = names
-        outcome = settled(bench.chain.on_request(bench.at, frame))
+        outcome = bench.send(frame)
         if then == "report":
             assert isinstance(outcome, Send)
             assert outcome.frame == frame
@@ -168,21 +156,21 @@ def test_topics_by_id(then: str) -> None:
 
 
 def test_an_id_in_a_header_counts() -> None:
-    bench = Bench(values="payload")
+    bench = Validating(values="payload")
     bench.orders = AvroSerializer(
         bench.registry, json.dumps(ORDER), conf={"schema.id.serializer": header_schema_id_serializer}
     )
     headers: list[tuple[str, bytes]] = []
     value = bench.orders({"country": "DE"}, SerializationContext("orders", MessageField.VALUE, headers))
     unknown = [(name, data[:1] + b"\1" * 16) for name, data in headers]
-    assert isinstance(bench.produce(("orders", [value]), headers=unknown), Answer)
+    assert isinstance(bench.produced(("orders", [value]), headers=unknown), Answer)
     assert bench.counted() == {("rejected", "unknown id"): 1}
 
 
 def test_json_schema_holds() -> None:
-    bench = Bench(values="payload")
+    bench = Validating(values="payload")
     valid = bench.write("bills", {"total": 7})
-    outcome = bench.produce(("bills", [valid, valid[:5] + json.dumps({"total": -1, "note": SECRET}).encode()]))
+    outcome = bench.produced(("bills", [valid, valid[:5] + json.dumps({"total": -1, "note": SECRET}).encode()]))
     assert isinstance(outcome, Answer)
     (answer,) = response_in(outcome).values()
     assert answer[1] == [1]
@@ -192,11 +180,11 @@ def test_json_schema_holds() -> None:
 
 def test_records_are_marked_or_reported() -> None:
     for then in ("mark", "report"):
-        bench = Bench(then=then)
+        bench = Validating(then=then)
         valid = bench.write("orders", {"country": "DE"})
-        outcome = bench.produce(("orders", [valid, b"{}"]), headers=[("own", b"x")])
+        outcome = bench.produced(("orders", [valid, b"{}"]), headers=[("own", b"x")])
         assert isinstance(outcome, Send)
-        sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+        sent = request_in(outcome.frame)
         (batch,) = read_records(sent.topic_data[0].partition_data[0].records)
         marks = [("own", b"x"), ("kproxy-invalid", b"value: it names no schema")]
         assert [record.headers for record in batch.records] == [marks[:1], marks if then == "mark" else marks[:1]]
@@ -204,9 +192,9 @@ def test_records_are_marked_or_reported() -> None:
 
 
 def test_a_topic_with_a_schema_of_its_own() -> None:
-    bench = Bench(chosen={("orders", "value"): Schema(json.dumps(ORDER))}, values="payload")
+    bench = Validating(chosen={("orders", "value"): Schema(json.dumps(ORDER))}, values="payload")
     framed = bench.write("orders", {"country": "DE"})
-    outcome = bench.produce(("orders", [framed, framed[5:], b"\x99"]))
+    outcome = bench.produced(("orders", [framed, framed[5:], b"\x99"]))
     assert isinstance(outcome, Answer)
     assert response_in(outcome)["orders"][1] == [2]
 
@@ -214,8 +202,8 @@ def test_a_topic_with_a_schema_of_its_own() -> None:
 @pytest.mark.parametrize("away", ["pass", "invalid"])
 def test_a_registry_that_is_away(away: str) -> None:
     registry = Registry(RegistryOptions(url=f"http://127.0.0.1:{free_ports()}"), wait_s=0.0)
-    bench = Bench(registry, away=away)
-    outcome = bench.produce(("orders", [bench.write("orders", {"country": "DE"})]))
+    bench = Validating(registry, away=away)
+    outcome = bench.produced(("orders", [bench.write("orders", {"country": "DE"})]))
     assert isinstance(outcome, Send if away == "pass" else Answer)
     assert list(bench.counted()) == [("unchecked" if away == "pass" else "rejected", "registry away")]
 
@@ -232,63 +220,54 @@ def test_deny_by_the_fields_of_records() -> None:
         "api_name": ["Produce"],
         "error": "POLICY_VIOLATION",
     }
-    bench = Bench()
-    bench.chain = Chain([load_filter("deny", {"rules": [rule]})], runtime=bench.runtime)
+    bench = Validating()
+    bench.use(load_filter("deny", {"rules": [rule]}))
     german, french = (bench.write("orders", {"country": country}) for country in ("DE", "FR"))
-    assert isinstance(bench.produce(("orders", [french, french])), Send)
-    outcome = bench.produce(("orders", [french, german]))
+    assert isinstance(bench.produced(("orders", [french, french])), Send)
+    outcome = bench.produced(("orders", [french, german]))
     assert isinstance(outcome, Answer)
     assert response_in(outcome)["orders"][0] == ErrorCode.POLICY_VIOLATION
-    mixed = bench.produce(("orders", [french, german]), ("bills", [bench.write("bills", {"country": "FR"})]))
+    mixed = bench.produced(("orders", [french, german]), ("bills", [bench.write("bills", {"country": "FR"})]))
     assert isinstance(mixed, Send)
     assert b"bills" in mixed.frame and b"orders" not in mixed.frame
-    assert isinstance(bench.produce(("orders", [None])), Answer)  # a condition that cannot be answered refuses
+    assert isinstance(bench.produced(("orders", [None])), Answer)  # a condition that cannot be answered refuses
     with pytest.raises(UsageError, match="for Produce alone"):
         load_filter("deny", {"rules": [{**rule, "api_name": ["Fetch"]}]})
 
 
 def test_an_id_registered_under_several_subjects() -> None:
-    bench = Bench()
+    bench = Validating()
     bench.registry.register_schema("returns-value", RegistrySchema(json.dumps(ORDER), "AVRO"))
     value = bench.write("orders", {"country": "DE"})
-    assert isinstance(bench.produce(("returns", [value])), Answer)
+    assert isinstance(bench.produced(("returns", [value])), Answer)
     number = int.from_bytes(value[1:5], "big")
     bench.runtime.given_schemas.sources[1].add(Schema(json.dumps(ORDER), id=number, subject="returns-value"))  # type: ignore[attr-defined]
-    assert isinstance(bench.produce(("returns", [value])), Send)
-    assert isinstance(bench.produce(("orders", [value])), Send)
+    assert isinstance(bench.produced(("returns", [value])), Send)
+    assert isinstance(bench.produced(("orders", [value])), Send)
 
 
-def metadata(bench: Bench, *topics: str, leader: int = 0, other: int = 8) -> tuple[list[str], list[str]]:
+def metadata(bench: Validating, *topics: str, leader: int = 0, other: int = 8) -> tuple[list[str], list[str]]:
     """Ask about topics through the filter; return which the broker was asked about, and which the client sees."""
-    asked = make(
-        "MetadataRequest", topics=[part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
-    )
-    outcome = settled(bench.chain.on_request(bench.at, request_frame("MetadataRequest", 9, asked)))
-    assert isinstance(outcome, Send) and outcome.request is not None
-    sent: Any = message("MetadataRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    outcome = bench.ask("MetadataRequest", 9, topics=[{"name": name} for name in topics])
+    assert isinstance(outcome, Send)
+    sent = request_in(outcome.frame)
     names = [topic.name for topic in sent.topics]
     host, port = bench.at.broker.split(":")
-    kind = "MetadataResponseBroker"
-    brokers = [part("MetadataResponse", kind, node_id=node, host=host, port=int(port) + node) for node in (0, 8)]
-    kind = "MetadataResponsePartition"
-    of_topic = [
-        part("MetadataResponse", kind, partition_index=at, leader_id=leader if at == 3 else other) for at in (1, 3)
-    ]
-    known = [part("MetadataResponse", "MetadataResponseTopic", name=name, partitions=of_topic) for name in names]
-    body = message("MetadataResponse").encode(9, make("MetadataResponse", brokers=brokers, topics=known))
-    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(3, 9, body)))
-    seen: Any = message("MetadataResponse").decode(9, answered.frame, 9)  # type: ignore[union-attr]
+    brokers = [{"node_id": node, "host": host, "port": int(port) + node} for node in (0, 8)]
+    of_topic = [{"partition_index": at, "leader_id": leader if at == 3 else other} for at in (1, 3)]
+    known = [{"name": name, "partitions": of_topic} for name in names]
+    seen = bench.answered(outcome, brokers=brokers, topics=known)
     return names, [topic.name for topic in seen.topics]
 
 
 @pytest.mark.parametrize("error", [0, ErrorCode.MESSAGE_TOO_LARGE])
 def test_copies_of_refused_records_go_to_the_dead_letter_topic(error: int) -> None:
-    bench = Bench(then="dead_letter", topics=["orders"])
+    bench = Validating(then="dead_letter", topics=["orders"])
     assert metadata(bench, "orders", "bills") == (["orders", "bills", "orders-dead-letters"], ["orders", "bills"])
     valid, bill = bench.write("orders", {"country": "DE"}), bench.write("bills", {"total": 7})
-    outcome = bench.produce(("orders", [valid, b"{}"]), ("bills", [bill]), headers=[("own", b"x")], key=b"k")
+    outcome = bench.produced(("orders", [valid, b"{}"]), ("bills", [bill]), headers=[("own", b"x")], key=b"k")
     assert isinstance(outcome, Send) and outcome.request is not None
-    sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    sent = request_in(outcome.frame)
     assert [topic.name for topic in sent.topic_data] == ["bills", "orders-dead-letters"]
     (copies,) = sent.topic_data[1].partition_data
     assert copies.index == 3  # the partition that this broker leads
@@ -296,14 +275,13 @@ def test_copies_of_refused_records_go_to_the_dead_letter_topic(error: int) -> No
     assert (letter.key, letter.value, letter.timestamp) == (b"k", b"{}", 1)
     said = {"kproxy-invalid": b"value: it names no schema", "kproxy-invalid-topic": b"orders"}
     assert dict(letter.headers) == {"own": b"x", **said, "kproxy-invalid-partition": b"0"}
-    done = [part("ProduceResponse", "PartitionProduceResponse", index=0)]
-    refused = [part("ProduceResponse", "PartitionProduceResponse", index=3, error_code=error)]
+    done = [{"index": 0}]
+    refused = [{"index": 3, "error_code": error}]
     topics = [
-        part("ProduceResponse", "TopicProduceResponse", name=name, partition_responses=rows)
+        {"name": name, "partition_responses": rows}
         for name, rows in (("bills", done), ("orders-dead-letters", refused))
     ]
-    body = message("ProduceResponse").encode(9, make("ProduceResponse", responses=topics))
-    answered = settled(bench.chain.on_response(bench.at, outcome.request, response_frame(0, 9, body)))
+    answered = bench.answer(outcome.request, answer_frame("ProduceResponse", 9, responses=topics))
     assert {name: row[:2] for name, row in response_in(answered).items()} == {
         "bills": (0, []),
         "orders": (ErrorCode.INVALID_RECORD, [1]),
@@ -315,19 +293,18 @@ def test_copies_of_refused_records_go_to_the_dead_letter_topic(error: int) -> No
 
 
 def test_without_a_partition_for_dead_letters_records_are_refused_alone() -> None:
-    bench = Bench(then="dead_letter", topics=["orders"])
+    bench = Validating(then="dead_letter", topics=["orders"])
     metadata(bench, "orders", leader=8)  # another broker's
-    assert isinstance(bench.produce(("orders", [b"{}"])), Answer)
+    assert isinstance(bench.produced(("orders", [b"{}"])), Answer)
     assert bench.counted()["dead letters", "not written"] == 1
     unreadable = write_batches([RecordBatch([Record(value=b"{}")], codec=Codec.GZIP)])[:-9] + bytes(9)
-    dead = part("ProduceRequest", "PartitionProduceData", index=3, records=unreadable)
-    orders = [part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[dead])]
-    itself = [*orders, part("ProduceRequest", "TopicProduceData", name="orders-dead-letters", partition_data=[dead])]
+    dead = {"index": 3, "records": unreadable}
+    orders = [{"name": "orders", "partition_data": [dead]}]
+    itself = [*orders, {"name": "orders-dead-letters", "partition_data": [dead]}]
     bench.runtime.at += 1
     metadata(bench, "orders")
     for version, topics in ((2, orders), (9, itself), (9, orders)):
-        frame = request_frame("ProduceRequest", version, make("ProduceRequest", acks=-1, topic_data=topics))
-        settled(bench.chain.on_request(bench.at, frame))
+        bench.ask("ProduceRequest", version, acks=-1, topic_data=topics)
     said = [reason for event, reason in bench.runtime.warnings if event == "validate: dead letters were not written"]
     begin = "1 record for the topic orders-dead-letters: "
     assert said == [begin + why for why in (NOT_LED, TOO_OLD, WRITES_ITSELF, UNREADABLE)]
@@ -337,7 +314,7 @@ def test_dead_letters_never_make_a_request_so_large_that_valid_records_are_refus
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As compressed records are a thousand times larger where they are not compressed."""
-    bench = Bench(then="dead_letter", topics=["orders"])
+    bench = Validating(then="dead_letter", topics=["orders"])
     metadata(bench, "orders")
     called: list[Any] = []
     in_thread = bench.runtime.in_thread
@@ -348,23 +325,14 @@ def test_dead_letters_never_make_a_request_so_large_that_valid_records_are_refus
     small = write_batches([RecordBatch([Record(value=b"{}", headers=[("\udcff", b"")])])])
     bill = write_batches([RecordBatch([Record(value=bench.write("bills", {"total": 7}))])])
     topics = [
-        part(
-            "ProduceRequest",
-            "TopicProduceData",
-            name=name,
-            partition_data=[
-                part("ProduceRequest", "PartitionProduceData", index=at, records=field)
-                for at, field in enumerate(fields)
-            ],
-        )
+        {"name": name, "partition_data": [{"index": at, "records": field} for at, field in enumerate(fields)]}
         for name, fields in (("bills", [bill]), ("orders", [large, large, large, small]))
     ]
-    frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=topics))
-    assert len(frame) < 100_000
-    outcome = settled(bench.chain.on_request(bench.at, frame))
+    outcome = bench.ask("ProduceRequest", 9, acks=-1, topic_data=topics)
+    assert len(bench.frame) < 100_000
     assert isinstance(outcome, Send)
     assert len(outcome.frame) < 1_048_576
-    sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+    sent = request_in(outcome.frame)
     assert [topic.name for topic in sent.topic_data] == ["bills", "orders-dead-letters"]
     assert sent.topic_data[0].partition_data[0].records == bill
     (batch,) = read_records(sent.topic_data[1].partition_data[0].records)
@@ -376,7 +344,7 @@ def test_dead_letters_never_make_a_request_so_large_that_valid_records_are_refus
 
 def test_all_workers_know_who_leads_a_dead_letter_partition_now() -> None:
     """Also when a broker leads again what it led before: first one, then the other, then the first."""
-    benches = [Bench(then="dead_letter", topics=["orders"]) for _ in range(2)]
+    benches = [Validating(then="dead_letter", topics=["orders"]) for _ in range(2)]
     sets = [BoundedSet(on_new=lambda text, at=at: sets[1 - at].receive([text])) for at in range(2)]  # type: ignore[misc]
     for bench, shared in zip(benches, sets, strict=True):
         bench.runtime.kept["shared validate dead letters"] = shared
@@ -384,24 +352,24 @@ def test_all_workers_know_who_leads_a_dead_letter_partition_now() -> None:
         benches[0].runtime.at += 1
         metadata(benches[0], "orders", leader=leader, other=other)
         for bench in benches:
-            outcome = bench.produce(("orders", [b"{}"]))
+            outcome = bench.produced(("orders", [b"{}"]))
             if leader == other == 8:
                 assert isinstance(outcome, Answer)
                 continue
             assert isinstance(outcome, Send)
-            sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+            sent = request_in(outcome.frame)
             assert sent.topic_data[0].partition_data[0].index == (3 if leader == 0 else 1)
 
 
 def test_all_invalid_records_are_named_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer takes the others for valid, and sends them again."""
-    bench = Bench(topics=["orders"])
-    outcome = bench.produce(("orders", [b"{}"] * 3_000))
+    bench = Validating(topics=["orders"])
+    outcome = bench.produced(("orders", [b"{}"] * 3_000))
     assert isinstance(outcome, Answer)
     assert response_in(outcome)["orders"][1] == list(range(3_000))
     monkeypatch.setattr("kproxy.filters.validate.MOST_NAMED", 50)
     monkeypatch.setattr("kproxy.filters.validate.MOST_SENTENCES", 100)
-    outcome = bench.produce(("orders", [b"{}"] * 60))
+    outcome = bench.produced(("orders", [b"{}"] * 60))
     assert isinstance(outcome, Answer)
     answer: Any = message("ProduceResponse").decode(9, outcome.frame, 9)
     (partition,) = answer.responses[0].partition_responses
@@ -414,12 +382,12 @@ def test_dead_letters_fit_into_a_batch_when_they_are_encrypted(monkeypatch: pyte
     """As the broker takes 1,048,588 bytes; on the first request the data key of their topic is not known yet."""
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     GivenService.keys = GivenKeys()
-    bench = Bench(then="dead_letter", topics=["orders"])
+    bench = Validating(then="dead_letter", topics=["orders"])
     wrapped = b64encode(GivenService.keys.new_data_key("kek-k").wrapped).decode()
     of_keys = {"key": "kek-k", "wrapped": wrapped}
     rule = {"topics": ["orders*"], "key": "kek", "headers": ["*"], "record_keys": of_keys}
     filters = [*bench.chain.filters, load_filter("encrypt", {"keys": {"use": "given"}, "rules": [rule]})]
-    bench.chain = Chain([one for one in filters if one.name in ("validate", "encrypt")], runtime=bench.runtime)
+    bench.use(*(one for one in filters if one.name in ("validate", "encrypt")))
     metadata(bench, "orders")
 
     async def sleep(seconds: float) -> None:
@@ -428,9 +396,9 @@ def test_dead_letters_fit_into_a_batch_when_they_are_encrypted(monkeypatch: pyte
 
     monkeypatch.setattr(bench.runtime, "sleep", sleep)
     for _ in range(2):
-        outcome = bench.produce(("orders", [b"x" * 100] * 3_000))
+        outcome = bench.produced(("orders", [b"x" * 100] * 3_000))
         assert isinstance(outcome, Send)
-        sent: Any = message("ProduceRequest").decode(9, outcome.frame, outcome.frame.index(b"app") + 4)
+        sent = request_in(outcome.frame)
         (copies,) = sent.topic_data[0].partition_data
         (batch,) = read_records(copies.records)
         written = len(batch.records)

@@ -12,7 +12,6 @@ from confluent_kafka import Producer
 
 from kproxy.protocol import message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.structs import struct_types
 from tests.interop.clients import Client, Java, Librdkafka
 from tests.support.frames import batch
 from tests.support.frames import record as record_of
@@ -22,6 +21,7 @@ from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.messages import make
 from tests.support.sockets import Wire
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="is about what the proxy does to names")
@@ -47,7 +47,7 @@ class Asker:
     def ask(self, api: str, version: int, **fields: Any) -> Any:
         """The decoded response to a request with these fields; dicts stand for structs."""
         request, response = message(f"{api}Request"), message(f"{api}Response")
-        body = request.encode(version, built(request.name, request.name, fields))
+        body = request.encode(version, make(request.name, **fields))
         flexible = version in request.flexible_versions
         assert request.api_key is not None
         try:
@@ -57,19 +57,6 @@ class Asker:
             self.wire = Wire(self._bootstrap)
             raise
         return response.decode(version, answer, response_header_version(request.api_key, version))
-
-
-def built(name: str, struct: str, fields: dict[str, Any]) -> Any:
-    """A message or a struct of it."""
-    make = struct_types(name)[struct]
-
-    def value(attribute: str, given: Any) -> Any:
-        kind = make.by_attribute[attribute].type
-        if isinstance(given, dict):
-            return built(name, kind, given)
-        return [value(attribute, each) for each in given] if isinstance(given, list) else given
-
-    return make(**{attribute: value(attribute, given) for attribute, given in fields.items()})
 
 
 class Tenants:
@@ -153,7 +140,7 @@ def raw(asker: Asker, api: str, version: int, fields: dict[str, Any]) -> bytes:
     request = message(f"{api}Request")
     assert request.api_key is not None
     flexible = version in request.flexible_versions
-    body = request.encode(version, built(request.name, request.name, fields))
+    body = request.encode(version, make(request.name, **fields))
     answer = asker.wire.ask(request.api_key, version, body, tags=b"\0" if flexible else b"")
     return answer[response_header_version(request.api_key, version) :]
 

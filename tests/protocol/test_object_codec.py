@@ -15,6 +15,7 @@ from kproxy.errors import DecodeError, EncodeError
 from kproxy.protocol import MessageStruct, message, object_codec
 from kproxy.protocol.structs import Struct, struct_types
 from tests.support.corpus import golden_lines
+from tests.support.messages import make
 from tests.support.wire import compact, made_message, short, uvarint
 
 RESPONSE_START = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3: errorCode, no apiKeys, throttleTimeMs
@@ -130,16 +131,6 @@ def test_reading_and_refusing_over_and_over_keeps_nothing() -> None:
 # Objects to bytes
 
 
-def make(name: str, **values: Any) -> MessageStruct:
-    made = struct_types(name)[name](**values)
-    assert isinstance(made, MessageStruct)
-    return made
-
-
-def part(message_name: str, struct: str, /, **values: Any) -> Any:
-    return struct_types(message_name)[struct](**values)
-
-
 def written(name: str, version: int, **values: Any) -> bytes:
     return message(name).encode(version, make(name, **values))
 
@@ -153,7 +144,7 @@ def refusal(name: str, version: int, **values: Any) -> str:
 def test_bytes_written_by_hand() -> None:
     assert written("ApiVersionsRequest", 0) == b""
     assert written("ApiVersionsRequest", 3, client_software_name="kproxy") == compact(b"kproxy") + b"\1\0"
-    topics = [part("MetadataRequest", "MetadataRequestTopic", name=name) for name in ("a", "bc")]
+    topics = [{"name": name} for name in ("a", "bc")]
     assert written("MetadataRequest", 0, topics=topics) == b"\0\0\0\2" + short("a") + short("bc")
     assert written("MetadataRequest", 1, topics=None) == b"\xff\xff\xff\xff"
     assert written("DescribeTopicPartitionsRequest", 0) == b"\1" + (2000).to_bytes(4, "big") + b"\xff\0"
@@ -172,16 +163,16 @@ def test_a_tagged_struct_is_left_out_when_all_in_it_has_its_default() -> None:
     """FetchRequest v15: replicaState is tag 1, with replicaId -1 and replicaEpoch -1."""
     name = "FetchRequest"
     bare = written(name, 15)
-    assert written(name, 15, replica_state=part(name, "ReplicaState", replica_id=-1, replica_epoch=-1)) == bare
-    state = part(name, "ReplicaState", replica_id=4)
+    assert written(name, 15, replica_state={"replica_id": -1, "replica_epoch": -1}) == bare
+    state = {"replica_id": 4}
     value = (4).to_bytes(4, "big") + b"\xff" * 8 + b"\0"
     assert written(name, 15, replica_state=state) == bare[:-1] + b"\1\1" + bytes([len(value)]) + value
-    with_tags = part(name, "ReplicaState", unknown_tags=((9, b""),))
+    with_tags = {"unknown_tags": ((9, b""),)}
     assert written(name, 15, replica_state=with_tags) != bare
 
 
 def test_a_long_tagged_value_has_its_size_before_it() -> None:
-    features = [part("ApiVersionsResponse", "SupportedFeatureKey", name="x" * 100) for _ in range(300)]
+    features = [{"name": "x" * 100} for _ in range(300)]
     value = uvarint(301) + (compact(b"x" * 100) + bytes(4) + b"\0") * 300
     assert written("ApiVersionsResponse", 3, supported_features=features) == (
         RESPONSE_START + b"\1\0" + uvarint(len(value)) + value
@@ -241,8 +232,8 @@ PARTITION = "MetadataResponsePartition"
 )
 def test_what_is_refused_is_named_by_its_path(wrong: dict[str, Any], says: str) -> None:
     name = "MetadataResponse"
-    partitions = [part(name, PARTITION), part(name, PARTITION, **wrong)]
-    topics = [part(name, "MetadataResponseTopic", name="t", partitions=partitions)]
+    partitions = [{}, {**wrong}]
+    topics = [{"name": "t", "partitions": partitions}]
     assert refusal(name, 1, topics=topics) == f"MetadataResponse v1: topics[0].partitions[1].{says}"
 
 
@@ -282,21 +273,21 @@ def test_values_of_the_wrong_kind(name: str, version: int, values: dict[str, Any
 
 @pytest.mark.parametrize("wrong", ["A" * 21, "A" * 23, "A" * 21 + "=", "é" * 22, b"A" * 22, None, "A" * 21 + "!"])
 def test_a_uuid_is_22_characters(wrong: Any) -> None:
-    topics = [part("MetadataRequest", "MetadataRequestTopic", name="t", topic_id=wrong)]
+    topics = [{"name": "t", "topic_id": wrong}]
     assert "topics[0].topicId: is " in refusal("MetadataRequest", 12, topics=topics)
 
 
 @pytest.mark.parametrize("wrong", ["1.5", None, 10**400])
 def test_a_float64_that_is_none_is_refused(wrong: Any) -> None:
     name = "DescribeClientQuotasResponse"
-    entries = [part(name, "EntryData", values=[part(name, "ValueData", key="k", value=wrong)])]
+    entries = [{"values": [{"key": "k", "value": wrong}]}]
     assert "entries[0].values[0].value: is " in refusal(name, 0, entries=entries)
 
 
 def test_float64s_are_written_bit_by_bit() -> None:
     name = "DescribeClientQuotasResponse"
     for value, tail in ((-0.0, "8000000000000000"), (math.inf, "7ff0000000000000"), (2, "4000000000000000")):
-        entries = [part(name, "EntryData", values=[part(name, "ValueData", key="", value=value)])]
+        entries = [{"values": [{"key": "", "value": value}]}]
         assert written(name, 0, entries=entries).hex().endswith(tail)
 
 
@@ -322,7 +313,10 @@ def test_a_list_that_changes_while_it_is_written_is_refused() -> None:
 
     topics += [Shrinking(), Shrinking()]
     del topics[0].name
-    assert "topics: had 2 elements" in refusal("MetadataRequest", 0, topics=topics)
+    asked = make("MetadataRequest")
+    asked.topics = topics  # not a copy
+    with pytest.raises(EncodeError, match="topics: had 2 elements"):
+        message("MetadataRequest").encode(0, asked)
 
 
 def test_other_things_than_the_message_are_refused() -> None:

@@ -14,8 +14,8 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.support.filtering import make, part, request_frame
 from tests.support.links import Bench, Judge, Limits, request, response
+from tests.support.messages import make, request_frame
 from tests.support.virtual_clusters import api_versions, metadata
 
 HEARTBEAT = message("HeartbeatRequest")
@@ -370,9 +370,8 @@ async def test_a_request_with_a_topic_that_no_filter_wants_leaves_while_it_comes
     judge = Judge(Chain([filter_], wait=asyncio.wait_for))
     made = Bench(judge, judge.chain)
     for number, (topic, is_held) in enumerate({"others": False, "orders": True}.items(), 1):
-        data = [part("ProduceRequest", "PartitionProduceData", index=0, records=b"r" * 20_000)]
-        each = part("ProduceRequest", "TopicProduceData", name=topic, partition_data=data)
-        frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[each]), number)
+        each = {"name": topic, "partition_data": [{"index": 0, "records": b"r" * 20_000}]}
+        frame = request_frame("ProduceRequest", 9, correlation_id=number, acks=-1, topic_data=[each])
         await made.send(made.client, frame[:5_000])
         if not is_held:
             assert await made.receive(made.broker, 5_000) == frame[:5_000]

@@ -21,6 +21,7 @@ from kproxy.replay.comparing import (
 from kproxy.replay.explaining import explain
 from kproxy.replay.identities import Identities, Place
 from kproxy.replay.recording import Recorded
+from tests.support.messages import make
 from tests.support.replayed import recorded
 
 
@@ -184,7 +185,6 @@ def test_no_error_code_is_left_out() -> None:
     assert [(name, field.name) for name, field in codes if class_of(name, field) is not None] == []
 
 
-HEARTBEATS = struct_types("ConsumerGroupHeartbeatResponse")
 NEW_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
@@ -202,9 +202,9 @@ def decoded(one: Recorded) -> Any:
 
 def assignment(*partitions: int, epoch: int = 1) -> Any:
     """None of them: nothing is told."""
-    topics = [HEARTBEATS["TopicPartitions"](topic_id=NEW_ID, partitions=list(partitions))]
-    told = HEARTBEATS["Assignment"](topic_partitions=topics) if partitions else None
-    return HEARTBEATS["ConsumerGroupHeartbeatResponse"](member_epoch=epoch, member_id="m", assignment=told)
+    topics = [{"topic_id": NEW_ID, "partitions": list(partitions)}]
+    told = {"topic_partitions": topics} if partitions else None
+    return make("ConsumerGroupHeartbeatResponse", member_epoch=epoch, member_id="m", assignment=told)
 
 
 def test_what_was_told_before_or_comes_later_is_the_same() -> None:
@@ -237,9 +237,8 @@ HERE = (1, 4)
 
 
 def fetched_answer(records: bytes = b"", error: int = 0, partition: int = 0) -> Any:
-    types = struct_types("FetchResponse")
-    data = types["PartitionData"](partition_index=partition, error_code=error, records=records)
-    return types["FetchResponse"](responses=[types["FetchableTopicResponse"](topic="t", partitions=[data])])
+    data = {"partition_index": partition, "error_code": error, "records": records}
+    return make("FetchResponse", responses=[{"topic": "t", "partitions": [data]}])
 
 
 def batches() -> list[bytes]:
@@ -264,7 +263,7 @@ def test_divided_otherwise() -> None:
 def test_a_partition_that_only_one_answer_has() -> None:
     [one, _] = batches()
     both = fetched()
-    nothing = struct_types("FetchResponse")["FetchResponse"]()
+    nothing = make("FetchResponse")
     assert both.add(HERE, fetched_answer(one), nothing).left_out == {LeftOut.DIVISION: 1}
     [(connection, difference)] = both.differences()
     assert connection == HERE and difference.where == "responses[t].partitions[0].records"

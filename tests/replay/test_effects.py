@@ -9,11 +9,11 @@ import pytest
 
 from kproxy.protocol import ApiKey, facts
 from kproxy.protocol.judgements import apis_for_replay
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.effects import EFFECTS, Effects, Verb
 from kproxy.replay.plan import is_internal, reason_not_sent
 from kproxy.replay.recording import Recording
 from tests.support.kafka import jars
+from tests.support.messages import make
 from tests.support.replayed import recorded
 
 
@@ -27,15 +27,6 @@ def effects_of(recording: Recording) -> Effects:
 
 def test_every_api_that_changes_something_says_what() -> None:
     assert EFFECTS.keys() == apis_for_replay("changes")
-
-
-def made(message: str, struct: str, fields: dict[str, Any]) -> Any:
-    """A struct of a request, with the structs in it as dicts."""
-    kind = struct_types(message)[struct]
-    for name, value in fields.items():
-        if kind.by_attribute[name].is_struct and value is not None:
-            fields = {**fields, name: [made(message, kind.by_attribute[name].type, one) for one in value]}
-    return kind(**fields)
 
 
 SETTINGS = "settings of topic t: those that are not named go back to their defaults"
@@ -96,7 +87,7 @@ def test_what_changes_something_is_told() -> None:
     keys = {api.name: api.key for api in facts().apis.values()}
     for name, fields, verb, subject in WRITES:
         found = Effects()
-        body = made(f"{name}Request", f"{name}Request", fields)
+        body = make(f"{name}Request", **fields)
         found.add(SimpleNamespace(api_key=keys[name], api_name="?"), body)  # type: ignore[arg-type]
         assert [(one.value, what) for one, what in found.found] == [(verb, subject)], name
         assert not found.reads, name

@@ -5,18 +5,17 @@ from typing import Any
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.groups import Generations, held_generation, join_anew, learns_of_rebalance_later, sent_together
 from kproxy.replay.identities import Identities
 from kproxy.replay.recording import Recorded
+from tests.support.messages import make
 from tests.support.replayed import recorded
 
 PATIENCE_S = 20.0
 
 
 def joined(generation: int, member: str = "new", leader: str = "new", error: int = 0) -> Any:
-    types = struct_types("JoinGroupResponse")
-    return types["JoinGroupResponse"](generation_id=generation, member_id=member, leader=leader, error_code=error)
+    return make("JoinGroupResponse", generation_id=generation, member_id=member, leader=leader, error_code=error)
 
 
 def joins(generation: int) -> list[Recorded]:
@@ -81,7 +80,7 @@ def test_the_new_leader_brings_the_recorded_assignments() -> None:
 
 
 def refused(error: int, member: str = "") -> Any:
-    return struct_types("JoinGroupResponse")["JoinGroupResponse"](error_code=error, member_id=member)
+    return make("JoinGroupResponse", error_code=error, member_id=member)
 
 
 def second_join() -> Recorded:
@@ -115,7 +114,7 @@ def test_a_heartbeat_that_is_not_told_of_a_rebalance_as_yet() -> None:
     """Of capture 03, whose members are told three times that others join or leave."""
 
     def told(error: int) -> Any:
-        return struct_types("HeartbeatResponse")["HeartbeatResponse"](error_code=error)
+        return make("HeartbeatResponse", error_code=error)
 
     beats = [one for one in recorded(3).requests if one.api_key == ApiKey.HEARTBEAT]
     late = [one for one in beats if learns_of_rebalance_later(one, told(ErrorCode.NONE))]

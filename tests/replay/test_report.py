@@ -8,7 +8,6 @@ import pytest
 
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.comparing import Difference, LeftOut
 from kproxy.replay.effects import Verb
 from kproxy.replay.explaining import SPOKEN
@@ -17,13 +16,9 @@ from kproxy.replay.recording import read_recording
 from kproxy.replay.report import left_open_lines, left_open_object, plan_lines, plan_object, result_lines, result_object
 from kproxy.replay.result import MOST_EXAMPLES, LeftOpen, Outcome, Result, which
 from tests.replay.test_plan import cluster
+from tests.support.messages import make
 from tests.support.replayed import RecordedBroker, capture, recorded, replayed
 from tests.support.secrets_block import without_secrets
-
-
-def made(message: str, **fields: Any) -> Any:
-    """A message with these fields."""
-    return struct_types(message)[message](**fields)
 
 
 def answered(found: LeftOpen, api_key: int, body: Any, answer: Any) -> None:
@@ -43,8 +38,8 @@ def begun() -> LeftOpen:
     answered(
         found,
         ApiKey.ADD_OFFSETS_TO_TXN,
-        made("AddOffsetsToTxnRequest", transactional_id="tx"),
-        made("AddOffsetsToTxnResponse"),
+        make("AddOffsetsToTxnRequest", transactional_id="tx"),
+        make("AddOffsetsToTxnResponse"),
     )
     assert opened(found) == (["tx"], [])
     return found
@@ -52,10 +47,8 @@ def begun() -> LeftOpen:
 
 def partitions(error: int) -> Any:
     """The answer to AddPartitionsToTxn of a client: one partition, with that error."""
-    types = struct_types("AddPartitionsToTxnResponse")
-    one = types["AddPartitionsToTxnPartitionResult"](partition_error_code=error)
-    topic = types["AddPartitionsToTxnTopicResult"](results_by_partition=[one])
-    return made("AddPartitionsToTxnResponse", results_by_topic_v3_and_below=[topic])
+    topic = {"results_by_partition": [{"partition_error_code": error}]}
+    return make("AddPartitionsToTxnResponse", results_by_topic_v3_and_below=[topic])
 
 
 @pytest.mark.parametrize(
@@ -63,16 +56,16 @@ def partitions(error: int) -> Any:
 )
 def test_a_transaction_is_open_where_a_partition_was_added(error: int, expected: list[str]) -> None:
     found = LeftOpen()
-    body = made("AddPartitionsToTxnRequest", v3_and_below_transactional_id="tx")
+    body = make("AddPartitionsToTxnRequest", v3_and_below_transactional_id="tx")
     answered(found, ApiKey.ADD_PARTITIONS_TO_TXN, body, partitions(error))
     assert opened(found) == (expected, [])
 
 
 def test_a_request_that_was_not_answered_may_have_begun_one() -> None:
     found = LeftOpen()
-    found.note_sent(1, ApiKey.PRODUCE, made("ProduceRequest", transactional_id="tx"))
-    found.note_sent(2, ApiKey.PRODUCE, made("ProduceRequest"))  # in no transaction
-    found.note_sent(3, ApiKey.JOIN_GROUP, made("JoinGroupRequest", group_id="g"))
+    found.note_sent(1, ApiKey.PRODUCE, make("ProduceRequest", transactional_id="tx"))
+    found.note_sent(2, ApiKey.PRODUCE, make("ProduceRequest"))  # in no transaction
+    found.note_sent(3, ApiKey.JOIN_GROUP, make("JoinGroupRequest", group_id="g"))
     assert [(name, one.certain) for name, one in found.transactions()] == [("tx", False)]
     assert [(member, one.certain) for member, one in found.members()] == [(("g", ""), False)]
 
@@ -81,53 +74,52 @@ def test_a_request_that_was_not_answered_may_have_begun_one() -> None:
 def test_a_transaction_ends_where_the_coordinator_says_so(error: int, expected: list[str]) -> None:
     found = begun()
     answered(
-        found, ApiKey.END_TXN, made("EndTxnRequest", transactional_id="tx"), made("EndTxnResponse", error_code=error)
+        found, ApiKey.END_TXN, make("EndTxnRequest", transactional_id="tx"), make("EndTxnResponse", error_code=error)
     )
     assert opened(found)[0] == expected
     found = begun()
-    init = made("InitProducerIdRequest", transactional_id="tx")  # aborts what is open
-    answered(found, ApiKey.INIT_PRODUCER_ID, init, made("InitProducerIdResponse", error_code=error))
+    init = make("InitProducerIdRequest", transactional_id="tx")  # aborts what is open
+    answered(found, ApiKey.INIT_PRODUCER_ID, init, make("InitProducerIdResponse", error_code=error))
     assert opened(found)[0] == expected
 
 
 def joined(**fields: Any) -> LeftOpen:
     """With a member "m" of group "g"."""
     found = LeftOpen()
-    body = made("JoinGroupRequest", group_id="g", session_timeout_ms=45_000, **fields)
-    answered(found, ApiKey.JOIN_GROUP, body, made("JoinGroupResponse", member_id="m"))
+    body = make("JoinGroupRequest", group_id="g", session_timeout_ms=45_000, **fields)
+    answered(found, ApiKey.JOIN_GROUP, body, make("JoinGroupResponse", member_id="m"))
     assert opened(found) == ([], [("g", "m")])
     return found
 
 
 def test_members_leave() -> None:
-    identity = struct_types("LeaveGroupRequest")["MemberIdentity"]
     for left in (
-        made("LeaveGroupRequest", group_id="g", member_id="m"),
-        made("LeaveGroupRequest", group_id="g", members=[identity(member_id="m")]),
-        made("LeaveGroupRequest", group_id="g", members=[identity(group_instance_id="static")]),
+        make("LeaveGroupRequest", group_id="g", member_id="m"),
+        make("LeaveGroupRequest", group_id="g", members=[{"member_id": "m"}]),
+        make("LeaveGroupRequest", group_id="g", members=[{"group_instance_id": "static"}]),
     ):
         found = joined(group_instance_id="static")
-        answered(found, ApiKey.LEAVE_GROUP, left, made("LeaveGroupResponse"))
+        answered(found, ApiKey.LEAVE_GROUP, left, make("LeaveGroupResponse"))
         assert opened(found) == ([], [])
     found = joined()
-    for nobody in (made("LeaveGroupRequest", group_id="g"), made("LeaveGroupRequest", group_id="h", member_id="m")):
-        answered(found, ApiKey.LEAVE_GROUP, nobody, made("LeaveGroupResponse"))
+    for nobody in (make("LeaveGroupRequest", group_id="g"), make("LeaveGroupRequest", group_id="h", member_id="m")):
+        answered(found, ApiKey.LEAVE_GROUP, nobody, make("LeaveGroupResponse"))
     assert opened(found) == ([], [("g", "m")])
 
 
 def test_members_that_the_coordinator_has_removed() -> None:
     found = joined()
-    body = made("HeartbeatRequest", group_id="g", member_id="m")
-    answered(found, ApiKey.HEARTBEAT, body, made("HeartbeatResponse"))
+    body = make("HeartbeatRequest", group_id="g", member_id="m")
+    answered(found, ApiKey.HEARTBEAT, body, make("HeartbeatResponse"))
     assert opened(found) == ([], [("g", "m")])
-    answered(found, ApiKey.HEARTBEAT, body, made("HeartbeatResponse", error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    answered(found, ApiKey.HEARTBEAT, body, make("HeartbeatResponse", error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert opened(found) == ([], [])
 
 
 def test_a_static_member_takes_the_place_of_the_one_before() -> None:
     found = joined(group_instance_id="static")
-    body = made("JoinGroupRequest", group_id="g", group_instance_id="static")
-    answered(found, ApiKey.JOIN_GROUP, body, made("JoinGroupResponse", member_id="n"))
+    body = make("JoinGroupRequest", group_id="g", group_instance_id="static")
+    answered(found, ApiKey.JOIN_GROUP, body, make("JoinGroupResponse", member_id="n"))
     assert opened(found) == ([], [("g", "n")])
 
 
@@ -137,8 +129,8 @@ def test_members_by_heartbeats(name: str) -> None:
     api_key = ApiKey.STREAMS_GROUP_HEARTBEAT if name == "StreamsGroup" else api_key
     found = LeftOpen()
     for epoch, expected in ((0, [("g", "m")]), (1, [("g", "m")]), (-1, [])):
-        body = made(f"{name}HeartbeatRequest", group_id="g", member_id="m", member_epoch=epoch)
-        answered(found, api_key, body, made(f"{name}HeartbeatResponse", member_id="m", member_epoch=max(epoch, -1)))
+        body = make(f"{name}HeartbeatRequest", group_id="g", member_id="m", member_epoch=epoch)
+        answered(found, api_key, body, make(f"{name}HeartbeatResponse", member_id="m", member_epoch=max(epoch, -1)))
         assert opened(found) == ([], expected)
 
 
@@ -157,17 +149,17 @@ def test_nothing() -> None:
 
 def test_lines_and_object() -> None:
     found = LeftOpen()
-    init = made("InitProducerIdRequest", transactional_id="tx-1", transaction_timeout_ms=60_000)
-    answered(found, ApiKey.INIT_PRODUCER_ID, init, made("InitProducerIdResponse"))
-    offsets = made("AddOffsetsToTxnRequest", transactional_id="tx-1")
-    answered(found, ApiKey.ADD_OFFSETS_TO_TXN, offsets, made("AddOffsetsToTxnResponse"))
+    init = make("InitProducerIdRequest", transactional_id="tx-1", transaction_timeout_ms=60_000)
+    answered(found, ApiKey.INIT_PRODUCER_ID, init, make("InitProducerIdResponse"))
+    offsets = make("AddOffsetsToTxnRequest", transactional_id="tx-1")
+    answered(found, ApiKey.ADD_OFFSETS_TO_TXN, offsets, make("AddOffsetsToTxnResponse"))
     for member in ("a", "b"):
-        join = made("JoinGroupRequest", group_id="g", session_timeout_ms=45_000)
-        answered(found, ApiKey.JOIN_GROUP, join, made("JoinGroupResponse", member_id=member))
+        join = make("JoinGroupRequest", group_id="g", session_timeout_ms=45_000)
+        answered(found, ApiKey.JOIN_GROUP, join, make("JoinGroupResponse", member_id=member))
     found.note_sent(
         9,
         ApiKey.ADD_OFFSETS_TO_TXN,
-        struct_types("AddOffsetsToTxnRequest")["AddOffsetsToTxnRequest"](transactional_id="tx-2"),
+        make("AddOffsetsToTxnRequest", transactional_id="tx-2"),
     )
     assert list(left_open_lines(found)) == [
         "the transaction of tx-1, which its coordinator aborts after the producer's transaction.timeout.ms (60 s)",

@@ -3,23 +3,21 @@
 from typing import Any
 
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.sessions import FINAL, LAST, FetchSessions, ShareSessions, acquires_later
 from kproxy.session import FetchPartition, FetchSession
+from tests.support.messages import make
 from tests.support.replayed import recorded
-
-TYPES = struct_types("FetchRequest")
 
 
 def request(session: int, epoch: int, **offsets: int) -> Any:
     """A Fetch of topic t: partition p0=offset, p1=offset."""
-    partitions = [TYPES["FetchPartition"](partition=int(p[1:]), fetch_offset=o) for p, o in offsets.items()]
-    topics = [TYPES["FetchTopic"](topic="t", partitions=partitions)] if partitions else []
-    return TYPES["FetchRequest"](session_id=session, session_epoch=epoch, topics=topics)
+    partitions = [{"partition": int(p[1:]), "fetch_offset": o} for p, o in offsets.items()]
+    topics = [{"topic": "t", "partitions": partitions}] if partitions else []
+    return make("FetchRequest", session_id=session, session_epoch=epoch, topics=topics)
 
 
 def answer(session: int, error: int = 0) -> Any:
-    return struct_types("FetchResponse")["FetchResponse"](session_id=session, error_code=error)
+    return make("FetchResponse", session_id=session, error_code=error)
 
 
 def asked(fetch: Any) -> dict[int, int]:
@@ -59,7 +57,7 @@ def test_a_broker_without_room_for_it_is_asked_in_full() -> None:
     sessions.translate(fetch, None)
     assert (fetch.session_id, fetch.session_epoch, asked(fetch)) == (0, -1, {0: 11, 1: 20})
     forgetting = request(500, 2)
-    forgetting.forgotten_topics_data = [TYPES["ForgottenTopic"](topic="t", partitions=[1])]
+    forgetting.forgotten_topics_data = [make("FetchRequest", "ForgottenTopic", topic="t", partitions=[1])]
     sessions.translate(forgetting, None)
     assert (asked(forgetting), forgetting.forgotten_topics_data) == ({0: 11}, [])
 
@@ -87,11 +85,8 @@ def test_its_end_and_fetches_without_one() -> None:
     assert not sessions.translate(alone, None)
 
 
-SHARE_TYPES = struct_types("ShareFetchRequest")
-
-
 def share_fetch(epoch: int) -> Any:
-    return SHARE_TYPES["ShareFetchRequest"](share_session_epoch=epoch, topics=[SHARE_TYPES["FetchTopic"]()])
+    return make("ShareFetchRequest", share_session_epoch=epoch, topics=[{}])
 
 
 def test_epochs_go_on_after_one_that_was_sent_again() -> None:

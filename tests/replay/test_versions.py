@@ -12,12 +12,12 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.addresses import Address
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.learned import Learned, Rewriter, encoded_again
 from kproxy.replay.plan import Plan
 from kproxy.replay.recording import Recording
 from kproxy.replay.versions import Unsendable, encode_at, in_batches, nearest, several
+from tests.support.messages import make
 from tests.support.replayed import recorded
 
 OLD = "OldTopicIdAAAAAAAAAAAA"
@@ -155,7 +155,7 @@ def test_answers() -> None:
     found: Any = message("FindCoordinatorResponse").from_json(
         0, '{"errorCode": 15, "nodeId": -1, "host": "", "port": -1}'
     )
-    request = struct_types("FindCoordinatorRequest")["FindCoordinatorRequest"](key="g")
+    request = make("FindCoordinatorRequest", key="g")
     several(ApiKey.FIND_COORDINATOR, request, found, 0)
     [one] = found.coordinators
     assert (one.key, one.error_code, one.node_id) == ("g", 15, -1)
@@ -163,7 +163,7 @@ def test_answers() -> None:
     offsets: Any = message("OffsetFetchResponse").from_json(
         7, f'{{"throttleTimeMs": 0, "topics": [{{"name": "t", "partitions": [{text}]}}], "errorCode": 0}}'
     )
-    asked = struct_types("OffsetFetchRequest")["OffsetFetchRequest"](group_id="g")
+    asked = make("OffsetFetchRequest", group_id="g")
     several(ApiKey.OFFSET_FETCH, asked, offsets, 7)
     [group] = offsets.groups
     [topic] = group.topics

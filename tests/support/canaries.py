@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from kproxy.protocol import message, response_message
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
-from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import (
     batch,
     frame,
@@ -25,6 +24,7 @@ from tests.support.frames import (
     sasl_handshake,
     sasl_handshake_answer,
 )
+from tests.support.messages import make, request_frame, response_frame
 
 Segment = tuple[bool, bytes]  # from the client?
 SETTINGS = (
@@ -261,21 +261,19 @@ def tokens_of_delegation(canary: Canaries) -> Iterator[Scene]:
             yield Scene(f"{name} v{version}", exchange(name, version, asked, make(f"{name}Response")))
     for version in all_versions("DescribeDelegationToken"):
         hmac = canary(f"hmac described v{version}").encode()
-        row = part("DescribeDelegationTokenResponse", "DescribedDelegationToken", token_id="t", hmac=hmac, renewers=[])
+        row = {"token_id": "t", "hmac": hmac, "renewers": []}
         described = make("DescribeDelegationTokenResponse", tokens=[row])
         asked = make("DescribeDelegationTokenRequest", owners=None)
         yield Scene(
             f"DescribeDelegationToken v{version}", exchange("DescribeDelegationToken", version, asked, described)
         )
-    upsertion = part(
-        "AlterUserScramCredentialsRequest",
-        "ScramCredentialUpsertion",
-        name="alice",
-        mechanism=1,
-        iterations=4096,
-        salt=canary("SCRAM salt stored").encode(),
-        salted_password=canary("salted password").encode(),
-    )
+    upsertion = {
+        "name": "alice",
+        "mechanism": 1,
+        "iterations": 4096,
+        "salt": canary("SCRAM salt stored").encode(),
+        "salted_password": canary("salted password").encode(),
+    }
     asked = make("AlterUserScramCredentialsRequest", deletions=[], upsertions=[upsertion])
     answer = make("AlterUserScramCredentialsResponse", results=[])
     yield Scene("AlterUserScramCredentials", exchange("AlterUserScramCredentials", 0, asked, answer))
@@ -292,18 +290,15 @@ def settings(canary: Canaries) -> Iterator[Scene]:
         )
     for version in all_versions("CreateTopics"):
         where = f"CreateTopics v{version}"
-        row = [
-            part("CreateTopicsRequest", "CreatableTopicConfig", name=name, value=canary(f"{where} {name!r}"))
-            for name in SETTINGS
-        ]
-        topic = part("CreateTopicsRequest", "CreatableTopic", name="orders", assignments=[], configs=row)
+        row = [{"name": name, "value": canary(f"{where} {name!r}")} for name in SETTINGS]
+        topic = {"name": "orders", "assignments": [], "configs": row}
         results = []
         if version >= 5:
             told = [
-                part("CreateTopicsResponse", "CreatableTopicConfigs", name=name, value=canary(f"{where} told {name!r}"))
+                {"name": name, "value": canary(f"{where} told {name!r}")}
                 for name in SETTINGS[:-2]  # others are open, unless a broker says that they are not
             ]
-            results = [part("CreateTopicsResponse", "CreatableTopicResult", name="orders", configs=told)]
+            results = [{"name": "orders", "configs": told}]
         yield Scene(
             where,
             exchange(
@@ -318,11 +313,8 @@ def settings(canary: Canaries) -> Iterator[Scene]:
 
 
 def altered(canary: Canaries, name: str, version: int, kind: str, **more: Any) -> list[Segment]:
-    configs = [
-        part(f"{name}Request", kind, name=setting, value=canary(f"{name} v{version} {setting!r}"), **more)
-        for setting in SETTINGS
-    ]
-    resource = part(f"{name}Request", "AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
+    configs = [{"name": setting, "value": canary(f"{name} v{version} {setting!r}"), **more} for setting in SETTINGS]
+    resource = {"resource_type": 4, "resource_name": "1", "configs": configs}
     return exchange(name, version, make(f"{name}Request", resources=[resource]), make(f"{name}Response", responses=[]))
 
 
@@ -330,19 +322,16 @@ def described(canary: Canaries, version: int) -> list[Segment]:
     rows = []
     for name in [name for name in SETTINGS if name]:  # others are open unless a broker says that they are not
         where = f"DescribeConfigs v{version} {name!r}"
-        kind = "DescribeConfigsResponse"
-        synonyms = [part(kind, "DescribeConfigsSynonym", name=name, value=canary(f"{where} synonym"), source=1)]
+        synonyms = [{"name": name, "value": canary(f"{where} synonym"), "source": 1}]
         rows.append(
-            part(
-                kind,
-                "DescribeConfigsResourceResult",
-                name=name,
-                value=canary(where),
-                is_sensitive=name == "a.plugin.of.ours",
-                synonyms=synonyms if version >= 1 else [],
-            )
+            {
+                "name": name,
+                "value": canary(where),
+                "is_sensitive": name == "a.plugin.of.ours",
+                "synonyms": synonyms if version >= 1 else [],
+            }
         )
-    result = part("DescribeConfigsResponse", "DescribeConfigsResult", resource_type=4, resource_name="1", configs=rows)
+    result = {"resource_type": 4, "resource_name": "1", "configs": rows}
     asked = make("DescribeConfigsRequest", resources=[])
     return exchange("DescribeConfigs", version, asked, make("DescribeConfigsResponse", results=[result]))
 
@@ -352,21 +341,16 @@ def nested(canary: Canaries) -> Iterator[Scene]:
     inner = request_frame(
         "AlterUserScramCredentialsRequest",
         0,
-        make(
-            "AlterUserScramCredentialsRequest",
-            deletions=[],
-            upsertions=[
-                part(
-                    "AlterUserScramCredentialsRequest",
-                    "ScramCredentialUpsertion",
-                    name="bob",
-                    mechanism=1,
-                    iterations=4096,
-                    salt=canary("Envelope salt").encode(),
-                    salted_password=canary("Envelope salted password").encode(),
-                )
-            ],
-        ),
+        deletions=[],
+        upsertions=[
+            {
+                "name": "bob",
+                "mechanism": 1,
+                "iterations": 4096,
+                "salt": canary("Envelope salt").encode(),
+                "salted_password": canary("Envelope salted password").encode(),
+            }
+        ],
     )[4:]
     for where, data in (
         ("Envelope", inner),
@@ -383,11 +367,9 @@ def kept_by_controllers(canary: Canaries) -> Iterator[Scene]:
     for version in (12, 16):
         for how, change in DAMAGED.items():
             where = f"Fetch v{version} of metadata{how}"
-            rows = part(
-                "FetchResponse", "PartitionData", partition_index=0, records=metadata(canary, where, how == ", packed")
-            )
+            rows = {"partition_index": 0, "records": metadata(canary, where, how == ", packed")}
             named = {"topic": METADATA_TOPIC} if version == 12 else {"topic_id": METADATA_TOPIC_ID}
-            topic = part("FetchResponse", "FetchableTopicResponse", **named, partitions=[rows])
+            topic = {**named, "partitions": [rows]}
             asked = make("FetchRequest", max_wait_ms=1, min_bytes=1, topics=[], forgotten_topics_data=[])
             request, answer = exchange("Fetch", version, asked, make("FetchResponse", responses=[topic]))
             yield Scene(
@@ -396,8 +378,8 @@ def kept_by_controllers(canary: Canaries) -> Iterator[Scene]:
     for how, change in DAMAGED.items():
         where = f"FetchSnapshot{how}"
         kind = "FetchSnapshotResponse"
-        rows = part(kind, "PartitionSnapshot", index=0, unaligned_records=metadata(canary, where, how == ", packed"))
-        topic = part(kind, "TopicSnapshot", name=METADATA_TOPIC, partitions=[rows])
+        rows = {"index": 0, "unaligned_records": metadata(canary, where, how == ", packed")}
+        topic = {"name": METADATA_TOPIC, "partitions": [rows]}
         request, answer = exchange(
             "FetchSnapshot", 0, make("FetchSnapshotRequest", topics=[]), make(kind, topics=[topic])
         )
@@ -479,8 +461,7 @@ def record_scenes(canary: Canaries, codec: int = 0) -> list[Scene]:
         return batch(gzip.compress(held) if codec else held, 1, attributes=codec)
 
     def topic(name: str, records: bytes) -> Any:
-        data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
-        return part("ProduceRequest", "TopicProduceData", name=name, partition_data=[data])
+        return {"name": name, "partition_data": [{"index": 0, "records": records}]}
 
     stored = batch(record(b"{}", b'{"subject": "orders-value", "version": 1, "id": 7, "schema": "\\"string\\""}'), 1)
     topics = [topic("_schemas", stored), topic("orders", records("produced"))]
@@ -490,8 +471,8 @@ def record_scenes(canary: Canaries, codec: int = 0) -> list[Scene]:
         make("ProduceRequest", acks=1, timeout_ms=1, topic_data=topics),
         make("ProduceResponse", responses=[]),
     )
-    rows = part("FetchResponse", "PartitionData", partition_index=0, high_watermark=1, records=records("fetched"))
-    fetched = part("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[rows])
+    rows = {"partition_index": 0, "high_watermark": 1, "records": records("fetched")}
+    fetched = {"topic": "orders", "partitions": [rows]}
     asked = make("FetchRequest", max_wait_ms=1, min_bytes=1, topics=[], forgotten_topics_data=[])
     answered = exchange("Fetch", 11, asked, make("FetchResponse", responses=[fetched]), 8)
     return [Scene("records", named(Scene("records", produced + answered), 1_000_000))]

@@ -1,9 +1,8 @@
-"""What tests of filters need: a connection, an address map that says what it was asked, and frames around bodies."""
+"""What tests of filters need: a connection through filters, an address map that says what it was asked, and a runtime."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from struct import pack
 from typing import Any
 
 from kproxy.filters.bounded_set import BoundedSet
@@ -16,13 +15,13 @@ from kproxy.filters.contract import (
     MetricsExport,
     Outcome,
     RequestFacts,
+    Send,
     Verdict,
 )
 from kproxy.options import OtlpEndpoint, Rotated
-from kproxy.protocol import MessageStruct, message, response_header_version
-from kproxy.protocol.structs import struct_types
+from kproxy.protocol import response_message
 from kproxy.schemas.store import Schemas
-from tests.support.frames import frame, request
+from tests.support.messages import answer_frame, answer_in, request_frame
 
 Judge = Callable[[Any], Any]
 
@@ -54,30 +53,6 @@ def connection(addresses: Any = None) -> ConnectionFacts:
     return ConnectionFacts(1, "default", "10.0.0.5:51234", "10.0.0.1:9092", "10.0.0.9:9092", addresses)
 
 
-def response_frame(api_key: int, api_version: int, body: bytes, correlation_id: int = 7) -> bytes:
-    """A response frame around a body."""
-    tags = b"\0" * response_header_version(api_key, api_version)
-    return frame(pack(">i", correlation_id) + tags + body)
-
-
-def request_frame(name: str, version: int, value: MessageStruct, correlation_id: int = 7) -> bytes:
-    """A request frame of kproxy's own writing."""
-    codec = message(name)
-    assert codec.api_key is not None
-    tags = b"\0" if version in codec.flexible_versions else b""
-    return request(codec.api_key, version, correlation_id, codec.encode(version, value), tags=tags)
-
-
-def make(name: str, /, **values: Any) -> Any:
-    """A message."""
-    return struct_types(name)[name](**values)
-
-
-def part(name: str, struct: str, /, **values: Any) -> Any:
-    """A struct in a message."""
-    return struct_types(name)[struct](**values)
-
-
 def responded(chain: Chain, at: ConnectionFacts, api_key: int, api_version: int, frame: bytes) -> Outcome:
     """The outcome of a response that no filter makes wait."""
     outcome = chain.on_response(at, RequestFacts(api_key, api_version, 7), frame)
@@ -97,6 +72,69 @@ def settled(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
 
     asyncio.run(wait())
     return results[0]
+
+
+class Bench:
+    """A connection through filters: what its client asks, and what its broker answers."""
+
+    def __init__(self, *filters: Filter, runtime: Any = None) -> None:
+        self.runtime: Any = runtime or GivenRuntime()
+        self.at = connection()
+        self.frame = b""  # what was asked last
+        self.use(*filters)
+
+    def use(self, *filters: Filter) -> None:
+        """Let frames pass these filters from now on."""
+        self.filter: Any = filters[0]
+        self.chain = Chain(filters, wait=asyncio.wait_for, runtime=self.runtime)
+
+    def send(self, frame: bytes) -> Outcome:
+        """What becomes of a request frame."""
+        self.frame = frame
+        return settled(self.chain.on_request(self.at, frame))
+
+    def ask(self, name: str, version: int, /, correlation_id: int = 7, **values: Any) -> Outcome:
+        """What becomes of a request."""
+        return self.send(request_frame(name, version, correlation_id=correlation_id, **values))
+
+    def answer(self, asked: RequestFacts, frame: bytes) -> Outcome:
+        """What becomes of the response to a request."""
+        return settled(self.chain.on_response(self.at, asked, frame))
+
+    def answered(self, outcome: Outcome, /, **values: Any) -> Any:
+        """What the client reads when the broker answers with *values* what was forwarded."""
+        assert isinstance(outcome, Send) and outcome.request is not None
+        asked = outcome.request
+        codec = response_message(asked.api_key)
+        assert codec is not None
+        sent = self.answer(asked, answer_frame(codec.name, asked.api_version, **values))
+        assert isinstance(sent, Send)
+        return answer_in(asked.api_key, asked.api_version, sent.frame)
+
+    def create(self, *names: str, correlation_id: int = 7) -> Outcome:
+        """What becomes of CreateTopics."""
+        return self.ask("CreateTopicsRequest", 7, correlation_id, topics=[{"name": name} for name in names])
+
+    def produce(
+        self, *topics: str, records: bytes | None = b"", index: int = 0, version: int = 9, **values: Any
+    ) -> Outcome:
+        """What becomes of a Produce with the same records for a partition of each topic."""
+        data = [{"name": topic, "partition_data": [{"index": index, "records": records}]} for topic in topics]
+        return self.ask("ProduceRequest", version, **{"acks": -1, "topic_data": data, **values})
+
+    def fetch(self, records: bytes | None, topic: str, version: int = 12) -> Any:
+        """The partition that a consumer reads where the broker has *records*; ``frame`` and ``given`` are what was sent."""
+        partition = {"partition_index": 3, "high_watermark": 9, "records": records}
+        told = {"partitions": [partition], "topic" if version < 13 else "topic_id": topic}
+        self.frame = answer_frame("FetchResponse", version, responses=[told])
+        outcome = self.answer(RequestFacts(1, version, 7), self.frame)
+        assert isinstance(outcome, Send)
+        self.given = outcome.frame
+        return answer_in(1, version, self.given).responses[0].partitions[0]
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        """By event and name."""
+        return {(event, name): count.value for (_, event, name), count in self.runtime.counts.items()}
 
 
 class Scripted(Filter):

@@ -19,9 +19,9 @@ from kproxy.analyses.duck import Database
 from kproxy.output.tables import TABLES, Tables
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.protocol import ApiKey, message
-from kproxy.protocol.structs import struct_types
 from kproxy.session import Connection, Exchange, Frame
 from tests.support.frames import array, string
+from tests.support.messages import make
 from tests.support.tables import few_rows
 
 SECOND = 10**9
@@ -51,7 +51,7 @@ class GroupTraffic:
     def send(
         self, second: float, sender: str, key: ApiKey, asked: dict[str, Any], told: dict[str, Any] | None, **who: str
     ) -> None:
-        """One exchange of the sender; fields of request and response (None: no response) by name, structs as (class, fields)."""
+        """One exchange of the sender; fields of request and response (None: no response) by name, structs as dicts."""
         number = sender.lstrip("abcdefghijklmnopqrstuvwxyz")
         address = who.get("address", f"10.0.0.{number}:{1000 + len(self._connections)}")
         connection = self._connections.setdefault(
@@ -62,7 +62,7 @@ class GroupTraffic:
         version = VERSIONS.get(key, request.versions.highest)
         frames = [
             Frame(
-                layout.encode(version, _struct(layout.name, layout.name, fields)),
+                layout.encode(version, make(layout.name, **fields)),
                 start,
                 start + 1000,
                 None,
@@ -94,14 +94,14 @@ class GroupTraffic:
         **who: str,
     ) -> None:
         """A member asks to join and is answered a generation, or an error."""
-        protocols = [("JoinGroupRequestProtocol", {"name": "range", "metadata": _subscription()})]
+        protocols = [{"name": "range", "metadata": _subscription()}]
         asked = {
             "group_id": self.group, "member_id": "" if error == 79 else member, "protocol_type": self.protocol_type,
             "protocols": protocols, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "group_instance_id": instance,
         }  # fmt: skip
         told = {
             "error_code": error, "generation_id": generation, "member_id": member, "leader": leader, "protocol_name": "range",
-            "members": [("JoinGroupResponseMember", {"member_id": each, "metadata": b""}) for each in members],
+            "members": [{"member_id": each, "metadata": b""} for each in members],
         }  # fmt: skip
         self.send(second, member, ApiKey.JOIN_GROUP, asked, told, **who)
 
@@ -120,7 +120,7 @@ class GroupTraffic:
     ) -> None:
         """A member is told its partitions of topic t."""
         data = _assignment([int(each.rpartition("-")[2]) for each in partitions])
-        given = [("SyncGroupRequestAssignment", {"member_id": member, "assignment": data})] if leads else []
+        given = [{"member_id": member, "assignment": data}] if leads else []
         asked = {
             "group_id": self.group, "generation_id": generation, "member_id": member, "protocol_type": self.protocol_type,
             "protocol_name": "range", "assignments": given,
@@ -153,20 +153,20 @@ class GroupTraffic:
     ) -> None:
         """A member leaves, or another sender removes it."""
         identity = {"member_id": "" if instance else member, "group_instance_id": instance, "reason": reason}
-        told = {"members": [("MemberResponse", {"member_id": identity["member_id"], "group_instance_id": instance})]}
-        asked = {"group_id": self.group, "members": [("MemberIdentity", identity)]}
+        told = {"members": [{"member_id": identity["member_id"], "group_instance_id": instance}]}
+        asked = {"group_id": self.group, "members": [identity]}
         self.send(second, sender or member, ApiKey.LEAVE_GROUP, asked, told, **who)
 
     def delete(self, second: float, sender: str) -> None:
         """An administrator deletes the group."""
-        told = {"results": [("DeletableGroupResult", {"group_id": self.group})]}
+        told = {"results": [{"group_id": self.group}]}
         self.send(second, sender, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]}, told)
 
     def commit(self, second: float, sender: str, offset: int) -> None:
         """A commit of a client that is no member."""
-        partition = ("OffsetCommitRequestPartition", {"partition_index": 0, "committed_offset": offset})
-        topic = ("OffsetCommitRequestTopic", {"name": "t", "partitions": [partition]})
-        done = ("OffsetCommitResponseTopic", {"name": "t", "partitions": [("OffsetCommitResponsePartition", {})]})
+        partition = {"partition_index": 0, "committed_offset": offset}
+        topic = {"name": "t", "partitions": [partition]}
+        done = {"name": "t", "partitions": [{}]}
         asked = {"group_id": self.group, "topics": [topic], "generation_id_or_member_epoch": -1}
         self.send(second, sender, ApiKey.OFFSET_COMMIT, asked, {"topics": [done]})
 
@@ -199,17 +199,6 @@ class GroupTraffic:
 
 def _camel(key: ApiKey) -> str:
     return "".join(word.capitalize() for word in key.name.split("_"))
-
-
-def _struct(layout: str, name: str, fields: dict[str, Any]) -> Any:
-    made = {key: _value(layout, value) for key, value in fields.items()}
-    return struct_types(layout)[name](**made)
-
-
-def _value(layout: str, value: Any) -> Any:
-    if isinstance(value, tuple):
-        return _struct(layout, *value)
-    return [_value(layout, each) for each in value] if isinstance(value, list) else value
 
 
 def _subscription() -> bytes:

@@ -12,7 +12,8 @@ from kproxy.options import read_options
 from kproxy.protocol import message, read_request_header, response_header_version, response_message
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.shared_state import SharedCounts
-from tests.support.filtering import connection, request_frame, response_frame
+from tests.support.filtering import connection
+from tests.support.messages import request_frame, response_frame
 
 NO_ERROR = 0
 

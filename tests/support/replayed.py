@@ -11,7 +11,6 @@ from typing import Any
 
 from kproxy.protocol import ApiKey, request_header_version, request_message, response_header_version, response_message
 from kproxy.protocol.addresses import Address
-from kproxy.protocol.structs import struct_types
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
@@ -19,6 +18,7 @@ from kproxy.replay.preparing import first_appended
 from kproxy.replay.recording import Recording, read_recording
 from kproxy.replay.result import Result
 from tests.support.corpus import CAPTURES
+from tests.support.messages import make
 
 PATIENCE_S = 30.0
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -105,19 +105,18 @@ class RecordedBroker:
 
     def _ends_of(self, version: int, body: bytes) -> Any:
         """Logs that end where the first recorded Produce begins."""
-        request, types = request_message(ApiKey.LIST_OFFSETS), struct_types("ListOffsetsResponse")
+        request = request_message(ApiKey.LIST_OFFSETS)
         assert request is not None
-        answer: Any = types["ListOffsetsResponse"]()
+        answer = make("ListOffsetsResponse")
         asked: Any = request.decode(version, body)
         for topic in asked.topics:
             ends = [
-                types["ListOffsetsPartitionResponse"](
-                    partition_index=one.partition_index,
-                    offset=self._ends.get((topic.name, one.partition_index), -1) + self._more,
-                )
-                for one in topic.partitions
+                {"partition_index": index, "offset": self._ends.get((topic.name, index), -1) + self._more}
+                for index in (one.partition_index for one in topic.partitions)
             ]
-            answer.topics.append(types["ListOffsetsTopicResponse"](name=topic.name, partitions=ends))
+            answer.topics.append(
+                make("ListOffsetsResponse", "ListOffsetsTopicResponse", name=topic.name, partitions=ends)
+            )
         return answer
 
 

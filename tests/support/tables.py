@@ -16,9 +16,9 @@ from kproxy.analyses.loading import Reading
 from kproxy.cli import main
 from kproxy.output.tables import TABLES, Tables
 from kproxy.protocol import message
-from kproxy.protocol.structs import struct_types
 from kproxy.session import Connection, Exchange, Frame
 from tests.support.corpus import CAPTURES
+from tests.support.messages import make
 
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines()]
 atexit.register(gc.unfreeze)  # what main froze would look like leaks to DuckDB when the process ends
@@ -61,7 +61,7 @@ def exchange_of(api: str, version: int, request: dict[str, Any], response: dict[
     frames: list[Frame | None] = []
     for side, fields in ((f"{api}Request", request), (f"{api}Response", response)):
         if fields is not None:
-            data = message(side).encode(version, struct_types(side)[side](**fields))
+            data = message(side).encode(version, make(side, **fields))
             frames.append(Frame(data, 0, 0, message=message(side), body_version=version))
     exchange = Exchange(Connection(1, "10.0.0.1:1000", "10.0.0.2:9092"), 0, message(f"{api}Request").api_key, version)
     exchange.request, exchange.response = (*frames, None)[:2]

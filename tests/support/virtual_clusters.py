@@ -14,8 +14,8 @@ from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
-from tests.support.filtering import make, part
 from tests.support.loops import PATIENCE_S
+from tests.support.messages import make
 from tests.support.ports import free_ports
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -26,7 +26,7 @@ METADATA, API_VERSIONS = 3, 18
 def api_versions(version: int, most_metadata: int = 12) -> bytes:
     """An answer that offers Metadata up to a version, and ApiVersions."""
     keys = [
-        part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=0, max_version=most)
+        {"api_key": key, "min_version": 0, "max_version": most}
         for key, most in ((METADATA, most_metadata), (API_VERSIONS, 3))
     ]
     return message("ApiVersionsResponse").encode(version, make("ApiVersionsResponse", api_keys=keys))
@@ -34,11 +34,8 @@ def api_versions(version: int, most_metadata: int = 12) -> bytes:
 
 def metadata(version: int, brokers: Brokers, topics: Sequence[str] = ()) -> bytes:
     """An answer that tells of brokers and topics."""
-    parts = [
-        part("MetadataResponse", "MetadataResponseBroker", node_id=id_, host=host, port=port)
-        for id_, host, port in brokers
-    ]
-    named = [part("MetadataResponse", "MetadataResponseTopic", name=topic) for topic in topics]
+    parts = [{"node_id": id_, "host": host, "port": port} for id_, host, port in brokers]
+    named = [{"name": topic} for topic in topics]
     return message("MetadataResponse").encode(version, make("MetadataResponse", brokers=parts, topics=named))
 
 

@@ -42,19 +42,19 @@ from kproxy.options import Rotated, read_options
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.protocol.facts import facts
-from tests.support.filtering import GivenJournal, connection, make, part
+from tests.support.filtering import GivenJournal, connection
+from tests.support.messages import make
 
 TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 
 
 def asked(*topics: str, client_id: str = "app") -> Request:
-    data = [part("ProduceRequest", "TopicProduceData", name=name) for name in topics]
+    data = [{"name": name} for name in topics]
     return Request(connection(), ApiKey.PRODUCE, 9, 7, client_id, make("ProduceRequest", acks=-1, topic_data=data))
 
 
 def answered(code: int) -> Any:
-    partition = part("ProduceResponse", "PartitionProduceResponse", error_code=code)
-    topic = part("ProduceResponse", "TopicProduceResponse", name="orders", partition_responses=[partition])
+    topic = {"name": "orders", "partition_responses": [{"error_code": code}]}
     return make("ProduceResponse", responses=[topic])
 
 
@@ -383,10 +383,8 @@ def test_which_apis_cannot_be_stopped() -> None:
     ],
 )
 def test_a_secret_setting_is_not_shown(setting: str, is_secret: bool) -> None:
-    config = part("IncrementalAlterConfigsRequest", "AlterableConfig", name=setting, config_operation=0, value="v")
-    resource = part(
-        "IncrementalAlterConfigsRequest", "AlterConfigsResource", resource_type=2, resource_name="t", configs=[config]
-    )
+    config = {"name": setting, "config_operation": 0, "value": "v"}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [config]}
     asked = make("IncrementalAlterConfigsRequest", resources=[resource], validate_only=False)
     codec = message("IncrementalAlterConfigsRequest")
     assert carries_credentials(codec, 1, asked) is is_secret
@@ -394,12 +392,8 @@ def test_a_secret_setting_is_not_shown(setting: str, is_secret: bool) -> None:
 
 @pytest.mark.parametrize("is_sensitive", [False, True])
 def test_what_a_broker_marks_as_sensitive_is_not_shown(is_sensitive: bool) -> None:
-    config = part(
-        "DescribeConfigsResponse", "DescribeConfigsResourceResult", name="x.y", value="v", is_sensitive=is_sensitive
-    )
-    result = part(
-        "DescribeConfigsResponse", "DescribeConfigsResult", resource_type=4, resource_name="1", configs=[config]
-    )
+    config = {"name": "x.y", "value": "v", "is_sensitive": is_sensitive}
+    result = {"resource_type": 4, "resource_name": "1", "configs": [config]}
     answer = make("DescribeConfigsResponse", results=[result])
     codec = message("DescribeConfigsResponse")
     assert carries_credentials(codec, 4, answer) is is_sensitive
@@ -407,12 +401,9 @@ def test_what_a_broker_marks_as_sensitive_is_not_shown(is_sensitive: bool) -> No
 
 def test_the_log_of_the_controllers_is_not_shown() -> None:
     codec = message("FetchResponse")
-    topic = part("FetchResponse", "FetchableTopicResponse", topic_id=METADATA_TOPIC_ID)
-    answer = make("FetchResponse", responses=[topic])
+    answer = make("FetchResponse", responses=[{"topic_id": METADATA_TOPIC_ID}])
     assert carries_credentials(codec, 13, answer)
-    named = make(
-        "FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="__cluster_metadata")]
-    )
+    named = make("FetchResponse", responses=[{"topic": "__cluster_metadata"}])
     assert carries_credentials(codec, 12, named)
-    other = make("FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="orders")])
+    other = make("FetchResponse", responses=[{"topic": "orders"}])
     assert not carries_credentials(codec, 12, other)

@@ -13,7 +13,7 @@ from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
 from kproxy.schemas.store import Collection, Schema, Schemas
-from tests.support.filtering import make, part
+from tests.support.messages import make
 
 PRODUCE = message("ProduceRequest")
 ORDER = {
@@ -42,8 +42,7 @@ def schemas() -> Schemas:
 
 def produce(*records: Record) -> bytes:
     batch = RecordBatch(list(records), codec=Codec.GZIP)
-    partition = part(PRODUCE.name, "PartitionProduceData", index=0, records=write_batches([batch]))
-    topic = part(PRODUCE.name, "TopicProduceData", name="orders", partition_data=[partition])
+    topic = {"name": "orders", "partition_data": [{"index": 0, "records": write_batches([batch])}]}
     return PRODUCE.encode(9, make(PRODUCE.name, topic_data=[topic]))
 
 

@@ -27,8 +27,8 @@ from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.support.canaries import Canaries, record_scenes
 from tests.support.corpus import golden_lines
-from tests.support.filtering import make, part
 from tests.support.hostile_names import hostile_names
+from tests.support.messages import make
 
 SIZE_FIELD = 4
 FETCH, PRODUCE = message("FetchResponse"), message("ProduceRequest")
@@ -66,9 +66,7 @@ def test_every_message_of_kafkas_classes_is_the_same_after_json() -> None:
 
 
 def produce(data: bytes) -> bytes:
-    partition = part("ProduceRequest", "PartitionProduceData", index=3, records=data)
-    topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[partition])
-    topic.unknown_tags = ((100, b"kept"),)
+    topic = {"name": "orders", "partition_data": [{"index": 3, "records": data}], "unknown_tags": ((100, b"kept"),)}
     return PRODUCE.encode(9, make("ProduceRequest", acks=-1, timeout_ms=1_000, topic_data=[topic]))
 
 
@@ -159,7 +157,7 @@ def test_names_of_at_most_so_many_changes() -> None:
     codec = message("MetadataRequest")
 
     def body(side: str) -> bytes:
-        topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"{n}-{side}") for n in range(99)]
+        topics = [{"name": f"{n}-{side}"} for n in range(99)]
         return codec.encode(12, make("MetadataRequest", topics=topics))
 
     assert len(changed_paths(codec, 12, body("a"), body("b"))) == 50
@@ -184,8 +182,8 @@ def edited(data: bytes, edit: Callable[[Any], Any], *, renumber: bool = False) -
     if renumber:
         codec, version, body, names = PRODUCE, 9, produce(data), ("topicData", "partitionData")
     else:
-        partition = part("FetchResponse", "PartitionData", partition_index=3, records=data)
-        topic = part("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[partition])
+        partition = {"partition_index": 3, "records": data}
+        topic = {"topic": "orders", "partitions": [partition]}
         codec, version, names = FETCH, 11, ("responses", "partitions")
         body = FETCH.encode(11, make("FetchResponse", responses=[topic]))
     tree = json.loads(shown(codec, version, body))

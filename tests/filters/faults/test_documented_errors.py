@@ -15,10 +15,10 @@ from kproxy.protocol import ApiKey, message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
 from tests.conftest import Require
 from tests.support.error_sources import DOCUMENTED, PAIRS, Sources
-from tests.support.filtering import make, part
 from tests.support.injected import Injected
 from tests.support.kafka import jars
 from tests.support.marked import VERSIONS, sample_request
+from tests.support.messages import make
 from tests.support.referees import kafka_python_decoded
 
 REFEREE = Path(__file__).parents[2] / "support" / "kafka" / "ErrorCounts.java"
@@ -63,10 +63,8 @@ def bodies(api: str, key: int, version: int, error: str) -> list[bytes]:
 
 def metadata() -> Any:
     """What a broker says of a topic."""
-    partition = part("MetadataResponse", "MetadataResponsePartition", partition_index=0, leader_id=1)
-    topic = part("MetadataResponse", "MetadataResponseTopic", name="orders", partitions=[partition])
-    broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="b", port=9092)
-    return make("MetadataResponse", brokers=[broker], topics=[topic])
+    topic = {"name": "orders", "partitions": [{"partition_index": 0, "leader_id": 1}]}
+    return make("MetadataResponse", brokers=[{"node_id": 1, "host": "b", "port": 9092}], topics=[topic])
 
 
 @pytest.mark.slow

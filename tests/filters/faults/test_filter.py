@@ -8,16 +8,17 @@ from kproxy.filters.contract import Reply, Request
 from kproxy.filters.faults import effects
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
 from tests.support.injected import Injected
+from tests.support.messages import make
 
 NOT_LEADER = 6
 Codes = dict[str, list[int]]
 
 
 def produce(*names: str, acks: int = -1) -> Any:
-    data = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
-    topics = [part("ProduceRequest", "TopicProduceData", name=name, partition_data=[data]) for name in names]
+    data = {"index": 0, "records": b""}
+    topics = [{"name": name, "partition_data": [data]} for name in names]
     return make("ProduceRequest", acks=acks, topic_data=topics)
 
 
@@ -26,10 +27,7 @@ def codes(response: Any) -> Codes:
 
 
 def fetch(*names: str, epoch: int = 0) -> Any:
-    topics = [
-        part("FetchRequest", "FetchTopic", topic=name, partitions=[part("FetchRequest", "FetchPartition", partition=0)])
-        for name in names
-    ]
+    topics = [{"topic": name, "partitions": [{"partition": 0}]} for name in names]
     return make("FetchRequest", session_id=5, session_epoch=epoch, topics=topics)
 
 
@@ -124,9 +122,8 @@ def test_a_fetch_fails_in_the_broker_s_response_for_the_topics_of_its_session() 
 
 def test_metadata_fails_in_the_broker_s_response_and_brokers_stay() -> None:
     proxy = Injected({"api_name": "Metadata", "error": "LEADER_NOT_AVAILABLE", "name": "f"})
-    topic = part("MetadataResponse", "MetadataResponseTopic", name="a")
-    broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="h", port=9)
-    proxy.answers = [make("MetadataResponse", brokers=[broker], topics=[topic])]
+    topic = {"name": "a"}
+    proxy.answers = [make("MetadataResponse", brokers=[{"node_id": 1, "host": "h", "port": 9}], topics=[topic])]
     found = proxy.ask("Metadata", 9, make("MetadataRequest", topics=None))
     assert ([each.error_code for each in found.topics], len(found.brokers)) == ([5], 1)
     proxy.ask("Metadata", 9, make("MetadataRequest", topics=[]))
@@ -144,15 +141,7 @@ def request(api_key: int, version: int, message: Any) -> Request:
 
 
 def metadata(*names: str) -> Any:
-    topics = [
-        part(
-            "MetadataResponse",
-            "MetadataResponseTopic",
-            name=name,
-            partitions=[part("MetadataResponse", "MetadataResponsePartition", partition_index=0, leader_id=4)],
-        )
-        for name in names
-    ]
+    topics = [{"name": name, "partitions": [{"partition_index": 0, "leader_id": 4}]} for name in names]
     return make("MetadataResponse", topics=topics)
 
 
@@ -171,15 +160,10 @@ def test_api_versions_answers_an_unsupported_version_in_version_0_with_what_it_o
 
 def test_transactions_are_merged_below_the_transaction_they_are_of() -> None:
     def topics(*names: str) -> Request:
-        asked = [
-            part("AddPartitionsToTxnRequest", "AddPartitionsToTxnTopic", name=name, partitions=[0]) for name in names
-        ]
-        txn = part("AddPartitionsToTxnRequest", "AddPartitionsToTxnTransaction", transactional_id="t", topics=asked)
+        asked = [{"name": name, "partitions": [0]} for name in names]
+        txn = {"transactional_id": "t", "topics": asked}
         return request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, make("AddPartitionsToTxnRequest", transactions=[txn]))
 
-    response = make("AddPartitionsToTxnResponse")
-    inner = part("AddPartitionsToTxnResponse", "AddPartitionsToTxnResult", transactional_id="t")
-    response.results_by_transaction = [inner]
     assert not effects.can_split(topics("a"))  # the response has an error of its own
     assert effects.answers_topics(topics("a"))
 
@@ -200,10 +184,7 @@ def test_metadata_has_errors_of_partitions() -> None:
 
 
 def test_an_error_of_the_fetch_session_is_of_the_whole_response() -> None:
-    data = part("FetchResponse", "PartitionData", partition_index=0)
-    response = make(
-        "FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="a", partitions=[data])]
-    )
+    response = make("FetchResponse", responses=[{"topic": "a", "partitions": [{"partition_index": 0}]}])
     asked = request(ApiKey.FETCH, 12, make("FetchRequest"))
     assert effects.is_of_whole_response(asked, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     assert not effects.is_of_whole_response(
@@ -214,20 +195,17 @@ def test_an_error_of_the_fetch_session_is_of_the_whole_response() -> None:
 
 
 def test_a_partition_of_a_fetch_that_fails_has_no_records() -> None:
-    data = part("FetchResponse", "PartitionData", partition_index=0, high_watermark=8, records=b"xyz")
-    response = make(
-        "FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="a", partitions=[data])]
-    )
+    told = {"partition_index": 0, "high_watermark": 8, "records": b"xyz"}
+    response = make("FetchResponse", responses=[{"topic": "a", "partitions": [told]}])
+    data = response.responses[0].partitions[0]
     effects.put_in_place(request(ApiKey.FETCH, 12, make("FetchRequest")), response, 1, lambda *_: True)
     assert (data.error_code, data.high_watermark, data.records) == (1, -1, b"")
     assert effects.error_reply(request(ApiKey.DESCRIBE_LOG_DIRS, 0, make("DescribeLogDirsRequest")), 29) is not None
 
 
 def test_partitions_that_an_incremental_response_leaves_out_are_added() -> None:
-    there: Any = part("FetchResponse", "PartitionData", partition_index=1, high_watermark=9, records=b"x")
-    response = make(
-        "FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="a", partitions=[there])]
-    )
+    there = {"partition_index": 1, "high_watermark": 9, "records": b"x"}
+    response = make("FetchResponse", responses=[{"topic": "a", "partitions": [there]}])
     topics = {("a", ""): {0, 1}, ("b", ""): {2}, ("c", ""): {0}}
     effects.add_missing_partitions(
         request(ApiKey.FETCH, 12, make("FetchRequest")), response, topics, lambda name, _: name != "c"

@@ -12,7 +12,8 @@ from kproxy.filters.faults.options import SCENARIOS, Fault, FaultsOptions, parse
 from kproxy.filters.faults.rules import Rule, Schedule, describe, requests_topics, rules
 from kproxy.options import OptionMistakes, read_options
 from kproxy.protocol import ApiKey
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
+from tests.support.messages import make
 
 
 def mistakes(**fault: Any) -> list[tuple[str, str]]:
@@ -223,7 +224,7 @@ def test_what_it_selects(
     ("version", "topics", "asks"), [(1, None, True), (1, [], False), (0, [], True), (9, ["orders"], True)]
 )
 def test_a_metadata_request_asks_for_all_topics_for_some_or_for_none(version: int, topics: Any, asks: bool) -> None:
-    named = topics and [part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
+    named = topics and [{"name": name} for name in topics]
     request = Request(connection(), 3, version, 7, None, make("MetadataRequest", topics=named))
     assert requests_topics(request) is asks
 

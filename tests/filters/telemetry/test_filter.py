@@ -9,7 +9,6 @@ from lz4 import frame as lz4
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, ClientMetric, Close, Direction, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.filters.telemetry.filter import LARGE, Push, unpack
@@ -19,7 +18,8 @@ from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.embedded.telemetry import TooLarge
 from kproxy.protocol.error_codes import ErrorCode
 from tests.filters.telemetry.pushes import DELTA, Showing, counter, gauge, push
-from tests.support.filtering import connection, make, part, request_frame, response_frame, settled
+from tests.support.filtering import Bench
+from tests.support.messages import answer_frame
 from tests.support.otlp import attributes
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -28,29 +28,23 @@ SENT = push(counter("org.apache.kafka.producer.record.send.total", 42))
 SHOWN = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (), 42.0)]
 
 
-class Bench:
+class Telling(Bench):
     def __init__(self, **options: Any) -> None:
-        self.filter: Any = load_filter("telemetry", options)
-        self.runtime = Showing()
-        self.chain = Chain([self.filter], runtime=self.runtime)
-        self.at = connection()
+        super().__init__(load_filter("telemetry", options), runtime=Showing())
 
-    def asked(self, name: str, **values: Any) -> Any:
+    def told(self, name: str, **values: Any) -> Any:
         """The answer that kproxy gives."""
-        frame = request_frame(f"{name}Request", 0, make(f"{name}Request", **values))
-        outcome = settled(self.chain.on_request(self.at, frame))
-        if not isinstance(outcome, Answer):
-            return outcome
-        return message(f"{name}Response").decode(0, outcome.frame[9:])
+        outcome = self.ask(f"{name}Request", 0, **values)
+        return message(f"{name}Response").decode(0, outcome.frame[9:]) if isinstance(outcome, Answer) else outcome
 
     def pushed(self, metrics: bytes, **values: Any) -> str:
         subscription = self.filter.subscriptions.subscription_id(ID)
         given = {"client_instance_id": ID, "subscription_id": subscription, "metrics": metrics}
-        return ErrorCode(self.asked("PushTelemetry", **(given | values)).error_code).name
+        return ErrorCode(self.told("PushTelemetry", **(given | values)).error_code).name
 
 
 def test_what_is_shown_of_a_push_is_an_option() -> None:
-    bench = Bench(most_metrics=2, most_labels=1, most_names=3, most_series=4)
+    bench = Telling(most_metrics=2, most_labels=1, most_names=3, most_series=4)
     assert bench.pushed(push(*(counter(f"n{number}", 1, a="1", b="2") for number in range(5)))) == "NONE"
     [(_, _, shown, _)] = bench.runtime.shown
     assert [(one.name, one.attributes) for one in shown] == [("n0", (("a", "1"),)), ("n1", (("a", "1"),))]
@@ -58,17 +52,14 @@ def test_what_is_shown_of_a_push_is_an_option() -> None:
     assert bench.runtime.counts["data points", "not shown"] == 3
 
 
-def versions(*keys: int, error: int = 0) -> Any:
-    apis = [part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=0, max_version=1) for key in keys]
-    return make("ApiVersionsResponse", api_keys=apis, error_code=error)
+def versions(*keys: int) -> Any:
+    return [{"api_key": key, "min_version": 0, "max_version": 1} for key in keys]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_both_apis_are_offered(version: int) -> None:
-    frame = response_frame(18, version, message("ApiVersionsResponse").encode(version, versions(0, 18))).replace(
-        b"", b""
-    )
-    bench = Bench()
+    frame = answer_frame("ApiVersionsResponse", version, api_keys=versions(0, 18))
+    bench = Telling()
     outcome = bench.chain.on_response(bench.at, RequestFacts(18, version, 7), frame)
     assert isinstance(outcome, Send)
     told = message("ApiVersionsResponse").decode(version, outcome.frame[8:])
@@ -77,18 +68,20 @@ def test_both_apis_are_offered(version: int) -> None:
 
 
 def test_a_broker_that_offers_them_or_answers_with_an_error_is_not_changed() -> None:
-    bench = Bench()
-    for value in (versions(18, 71, 72), versions(18, error=35)):
-        frame = response_frame(18, 0, message("ApiVersionsResponse").encode(0, value))
+    bench = Telling()
+    for keys, error in ((versions(18, 71, 72), 0), (versions(18), 35)):
+        frame = answer_frame("ApiVersionsResponse", 0, api_keys=keys, error_code=error)
         assert bench.chain.on_response(bench.at, RequestFacts(18, 0, 7), frame) == Send(frame)
 
 
 def test_a_client_asks_and_pushes() -> None:
-    bench = Bench(push_interval="10s", compression=["lz4"], temporality="delta", metrics=["org.apache.kafka.producer."])
-    told = bench.asked("GetTelemetrySubscriptions", client_instance_id=ZERO_UUID)
+    bench = Telling(
+        push_interval="10s", compression=["lz4"], temporality="delta", metrics=["org.apache.kafka.producer."]
+    )
+    told = bench.told("GetTelemetrySubscriptions", client_instance_id=ZERO_UUID)
     assert (told.error_code, told.push_interval_ms, list(told.accepted_compression_types)) == (0, 10_000, [3])
     assert (told.delta_temporality, list(told.requested_metrics)) == (True, ["org.apache.kafka.producer."])
-    taken = bench.asked(
+    taken = bench.told(
         "PushTelemetry",
         client_instance_id=told.client_instance_id,
         subscription_id=told.subscription_id,
@@ -101,43 +94,38 @@ def test_a_client_asks_and_pushes() -> None:
 
 
 def test_what_is_no_push_is_an_invalid_record_and_a_bomb_too_large() -> None:
-    assert Bench().pushed(b"\xff\xff") == "INVALID_RECORD"
+    assert Telling().pushed(b"\xff\xff") == "INVALID_RECORD"
     packed = zlib.compressobj(wbits=31)
     bomb = packed.compress(bytes(5_000_000)) + packed.flush()
-    bench = Bench()
+    bench = Telling()
     assert bench.pushed(bomb, compression_type=1) == "TELEMETRY_TOO_LARGE"
     assert (bench.runtime.shown, bench.runtime.counts) == ([], {("pushes", "TELEMETRY_TOO_LARGE"): 1})
 
 
 def test_a_large_push_is_read_aside() -> None:
-    bench = Bench()
+    bench = Telling()
     many = push(*(gauge(f"metric {number}", 1.0) for number in range(LARGE // 20)))
     assert bench.pushed(many) == "NONE"
     assert bench.runtime.aside_calls == 1
     assert len(bench.runtime.shown[0][2]) == LARGE // 20
-    assert Bench().pushed(many + b"\xff") == "INVALID_RECORD"
+    assert Telling().pushed(many + b"\xff") == "INVALID_RECORD"
 
 
 def test_who_has_not_authenticated_itself_is_disconnected_where_that_is_asked_for() -> None:
-    bench = Bench(authenticated=True)
-    assert isinstance(bench.asked("PushTelemetry", client_instance_id=ID), Close)
+    bench = Telling(authenticated=True)
+    assert isinstance(bench.told("PushTelemetry", client_instance_id=ID), Close)
     bench.at.principal = "alice"
     assert bench.pushed(SENT) == "NONE"
 
 
-def tapped(error: int = 0, metrics: bytes = SENT, **options: Any) -> Bench:
-    bench = Bench(mode="tap", **options)
-    frame = request_frame(
-        "PushTelemetryRequest", 0, make("PushTelemetryRequest", client_instance_id=ID, metrics=metrics)
-    )
-    outcome = bench.chain.on_request(bench.at, frame)
+def tapped(error: int = 0, metrics: bytes = SENT, **options: Any) -> Telling:
+    bench = Telling(mode="tap", **options)
+    outcome = bench.ask("PushTelemetryRequest", 0, client_instance_id=ID, metrics=metrics)
     assert isinstance(outcome, Send)
-    assert outcome.frame is frame
+    assert outcome.frame is bench.frame
     assert outcome.request is not None
-    answer = response_frame(
-        72, 0, message("PushTelemetryResponse").encode(0, make("PushTelemetryResponse", error_code=error))
-    )
-    assert settled(bench.chain.on_response(bench.at, outcome.request, answer)) == Send(answer)
+    answer = answer_frame("PushTelemetryResponse", 0, error_code=error)
+    assert bench.answer(outcome.request, answer) == Send(answer)
     return bench
 
 
@@ -154,14 +142,14 @@ def test_beside_a_broker_what_it_takes_is_shown() -> None:
 COLLECTOR = {"otlp": "http://collector:4318"}
 
 
-def forwarded(bench: Bench) -> list[dict[str, Any]]:
+def forwarded(bench: Telling) -> list[dict[str, Any]]:
     """The attributes of the resources that were offered."""
     messages = map(MetricsData.FromString, bench.runtime.offered)
     return [attributes(each.resource) for message in messages for each in message.resource_metrics]
 
 
 def test_a_push_is_forwarded_with_whose_it_is() -> None:
-    bench = Bench(forward=COLLECTOR)
+    bench = Telling(forward=COLLECTOR)
     assert [(name, endpoint.otlp) for name, endpoint in bench.runtime.exports] == [("telemetry", COLLECTOR["otlp"])]
     assert bench.pushed(lz4.compress(SENT), compression_type=3) == "NONE"
     assert forwarded(bench) == [{"client_id": "app", "client_instance_id": ID}]
@@ -178,7 +166,7 @@ def test_a_push_is_forwarded_with_whose_it_is() -> None:
 
 
 def test_what_is_refused_or_cannot_be_read_is_not_forwarded() -> None:
-    bench = Bench(forward=COLLECTOR)
+    bench = Telling(forward=COLLECTOR)
     assert bench.pushed(b"\xff") == "INVALID_RECORD"
     assert bench.pushed(SENT, subscription_id=1, client_instance_id=OTHER_ID) == "UNKNOWN_SUBSCRIPTION_ID"
     assert bench.runtime.offered == []

@@ -12,7 +12,7 @@ from kproxy.filters.telemetry.subscriptions import (
 )
 from kproxy.protocol.constants import METADATA_TOPIC_ID, ZERO_UUID
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.filtering import make
+from tests.support.messages import make
 
 OPTIONS = TelemetryOptions(push_interval=10.0, most_bytes=100)
 ID = "AAECAwQFBgcICQoLDA0ODw"

@@ -12,7 +12,7 @@ from kproxy.filters.topic_prefix.acls import PatternFilter
 from kproxy.filters.topic_prefix.names import Names
 from kproxy.filters.topic_prefix.refusal import Refusal
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.filtering import make, part
+from tests.support.messages import make
 
 NAMES = Names("a.")
 
@@ -59,14 +59,12 @@ def test_filters_fit_as_kafkas_do(wanted: PatternFilter, pattern: tuple[int, str
 
 
 def confined(kind: int, name: str | None, pattern: int, *, cluster: bool = True) -> tuple[list[Any], list[acls.Group]]:
-    each = part(
-        "DeleteAclsRequest",
-        "DeleteAclsFilter",
-        resource_type_filter=kind,
-        resource_name_filter=name,
-        pattern_type_filter=pattern,
-        principal_filter="User:p",
-    )
+    each = {
+        "resource_type_filter": kind,
+        "resource_name_filter": name,
+        "pattern_type_filter": pattern,
+        "principal_filter": "User:p",
+    }
     message = make("DeleteAclsRequest", filters=[each])
     groups = acls.delete_request(NAMES, message, cluster=cluster)
     assert {found.principal_filter for found in message.filters} <= {"User:p"}
@@ -100,11 +98,8 @@ def test_a_deletion_without_a_name_or_of_the_clusters_is_refused() -> None:
 
 def test_results_are_put_together_again() -> None:
     def result(*names: str, code: int = 0) -> Any:
-        matching = [
-            part("DeleteAclsResponse", "DeleteAclsMatchingAcl", resource_type=2, resource_name=name, pattern_type=3)
-            for name in names
-        ]
-        return part("DeleteAclsResponse", "DeleteAclsFilterResult", error_code=code, matching_acls=matching)
+        matching = [{"resource_type": 2, "resource_name": name, "pattern_type": 3} for name in names]
+        return {"error_code": code, "matching_acls": matching}
 
     message = make("DeleteAclsResponse", filter_results=[result("a.x"), result("a.y", "b.z"), result(code=42)])
     refusal = Refusal(ErrorCode.INVALID_REQUEST, "no name")
@@ -118,22 +113,18 @@ def test_a_description_asks_for_all_and_shows_what_was_asked_for() -> None:
     wanted = acls.describe_request(request)
     assert (wanted, request.resource_name_filter, request.pattern_type_filter) == (PatternFilter(1, "x", 2), None, 1)
     found = [
-        part(
-            "DescribeAclsResponse", "DescribeAclsResource", resource_type=kind, resource_name=name, pattern_type=pattern
-        )
+        {"resource_type": kind, "resource_name": name, "pattern_type": pattern}
         for kind, name, pattern in ((2, "a.x", 3), (2, "b.x", 3), (2, "*", 3), (2, "a.", 4), (4, "x", 3), (3, "a.y", 3))
     ]
     for cluster, kept in ((True, [(2, "x", 3), (2, "*", 3), (4, "x", 3)]), (False, [(2, "x", 3), (2, "*", 3)])):
-        copies = [type(each)(**{f.attribute: getattr(each, f.attribute) for f in each.fields}) for each in found]
-        message = make("DescribeAclsResponse", resources=copies)
+        message = make("DescribeAclsResponse", resources=found)
         acls.describe_response(NAMES, message, wanted, cluster=cluster)
         assert [(each.resource_type, each.resource_name, each.pattern_type) for each in message.resources] == kept
 
 
 def test_creations_on_the_cluster_can_be_refused() -> None:
-    creation = part("CreateAclsRequest", "AclCreation", resource_type=4, resource_name="kafka-cluster")
-    message = make("CreateAclsRequest", creations=[creation])
+    message = make("CreateAclsRequest", creations=[{"resource_type": 4, "resource_name": "kafka-cluster"}])
     acls.create_request(NAMES, message, cluster=True)
-    assert creation.resource_name == "kafka-cluster"
+    assert message.creations[0].resource_name == "kafka-cluster"
     with pytest.raises(Refusal, match="CLUSTER_AUTHORIZATION_FAILED"):
         acls.create_request(NAMES, message, cluster=False)

@@ -20,9 +20,10 @@ from kproxy.protocol import ApiKey, message
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import Learned, Message
 from kproxy.proxy.shared_state import SharedSets
-from tests.support.filtering import connection, make, part, request_frame, response_frame
+from tests.support.filtering import connection
 from tests.support.frames import KAFKA_4_3_REFUSAL
 from tests.support.marked import GROUP, REGEX, TOPIC, TOPIC_ID, Marked, messages, newest
+from tests.support.messages import answer_frame, make, request_frame, response_frame
 from tests.support.strategies import messages as generated
 
 PREFIX = "mine."
@@ -57,8 +58,7 @@ def chain() -> Chain:
     chain = Chain([second], runtime=FilterRuntime("default", Journals(), this))
 
     async def teach() -> None:
-        topic = part("CreateTopicsResponse", "CreatableTopicResult", name=f"{PREFIX}x", topic_id=TOPIC_ID)
-        value = make("CreateTopicsResponse", topics=[topic])
+        value = make("CreateTopicsResponse", topics=[{"name": f"{PREFIX}x", "topic_id": TOPIC_ID}])
         first.on_response(Response(connection(), RequestFacts(ApiKey.CREATE_TOPICS, 7, 7), value))
         await asyncio.sleep(0)
 
@@ -187,10 +187,7 @@ def test_what_is_refused_is_not_offered() -> None:
             (49, 0, 1),
             (999, 0, 0),
         )  # ACLs as of 1.1, 4.3
-        apis = [
-            part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=low, max_version=high)
-            for key, low, high in ranges
-        ]
+        apis = [{"api_key": key, "min_version": low, "max_version": high} for key, low, high in ranges]
         body = message("ApiVersionsResponse").encode(3, make("ApiVersionsResponse", api_keys=apis))
         narrowing = Chain([tenant(**options)])
         outcome = narrowing.on_response(connection(), RequestFacts(18, 3, 7), response_frame(18, 3, body))
@@ -201,7 +198,7 @@ def test_what_is_refused_is_not_offered() -> None:
     assert offered() == [(0, 3, 13), (30, 1, 3), (49, 0, 1)]
     assert offered(cluster_administration=False) == [(0, 3, 13), (30, 1, 3)]
     for version, outcome in ((0, Close), (1, Send)):
-        frame = request_frame("DescribeAclsRequest", version, make("DescribeAclsRequest", resource_type_filter=2))
+        frame = request_frame("DescribeAclsRequest", version, resource_type_filter=2)
         assert isinstance(Chain([tenant()]).on_request(connection(), frame), outcome)
 
 
@@ -217,13 +214,8 @@ def test_an_id_that_no_response_has_named_is_refused() -> None:
 
 def test_a_response_of_many_topics_takes_turns_with_other_connections(chain: Chain) -> None:
     count = 3 * ELEMENTS_IN_A_TURN
-    topics = [
-        part("MetadataResponse", "MetadataResponseTopic", name=f"{'mine' if number % 3 else 'other'}.{number}")
-        for number in range(count)
-    ]
-    frame = response_frame(
-        ApiKey.METADATA, 9, message("MetadataResponse").encode(9, make("MetadataResponse", topics=topics))
-    )
+    topics = [{"name": f"{'mine' if number % 3 else 'other'}.{number}"} for number in range(count)]
+    frame = answer_frame("MetadataResponse", 9, topics=topics)
     pending = chain.on_response(connection(), RequestFacts(ApiKey.METADATA, 9, 7), frame)
     assert isinstance(pending, Awaitable)
     steps = pending.__await__()

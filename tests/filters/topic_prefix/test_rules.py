@@ -13,7 +13,8 @@ from kproxy.filters.topic_prefix.rules import RULES, Tenant
 from kproxy.filters.topic_prefix.translation import NotOurs
 from kproxy.protocol import ApiKey, Direction, message
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.filtering import connection, make, part
+from tests.support.filtering import connection
+from tests.support.messages import make
 
 MOST = 1_000
 ID, OTHER = "A" * 21 + "g", "A" * 21 + "w"
@@ -46,7 +47,7 @@ def test_coordinators_are_those_of_groups_and_transactional_ids() -> None:
 
 def test_coordinators_of_others_are_dropped() -> None:
     for key_type, kept in ((0, ["x", ""]), (2, [])):
-        found = [part("FindCoordinatorResponse", "Coordinator", key=key) for key in ("a.x", "b.x", "a.")]
+        found = [{"key": key} for key in ("a.x", "b.x", "a.")]
         answer = make("FindCoordinatorResponse", coordinators=found)
         ruled(4, answer, make("FindCoordinatorRequest", key_type=key_type))
         assert [each.key for each in answer.coordinators] == kept
@@ -58,31 +59,29 @@ def test_a_listing_of_all_begins_with_the_least_name() -> None:
     assert (value.cursor.topic_name, value.cursor.partition_index) == ("-", 0)
     legal = "-._0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     assert min(legal) == "-"  # Java's strings compare as Python's
-    named = make("DescribeTopicPartitionsRequest", topics=[part("DescribeTopicPartitionsRequest", "TopicRequest")])
+    named = make("DescribeTopicPartitionsRequest", topics=[{}])
     assert not ruled(0, named)
     assert named.cursor is None
-    cursor = part("DescribeTopicPartitionsRequest", "Cursor", topic_name="x")
-    assert not ruled(0, make("DescribeTopicPartitionsRequest", topics=[], cursor=cursor))
-    assert cursor.topic_name == "x"
+    later = make("DescribeTopicPartitionsRequest", topics=[], cursor={"topic_name": "x"})
+    assert not ruled(0, later)
+    assert later.cursor.topic_name == "x"
 
 
 def test_a_cursor_behind_the_tenants_topics_is_the_end() -> None:
     for name, is_kept in (("a.x", True), ("b.x", False)):
-        cursor = part("DescribeTopicPartitionsResponse", "Cursor", topic_name=name)
-        value = make("DescribeTopicPartitionsResponse", next_cursor=cursor)
+        value = make("DescribeTopicPartitionsResponse", next_cursor={"topic_name": name})
         ruled(0, value)
         assert (value.next_cursor is not None) == is_kept
 
 
 def test_configurations_of_brokers_are_altered_where_that_is_allowed() -> None:
-    own = part("AlterConfigsRequest", "AlterConfigsResource", resource_type=2, resource_name="x")
+    own = {"resource_type": 2, "resource_name": "x"}
     ruled(1, make("AlterConfigsRequest", resources=[own]), cluster=False)
-    brokers = part("AlterConfigsRequest", "AlterConfigsResource", resource_type=4, resource_name="1")
-    value = make("AlterConfigsRequest", resources=[own, brokers])
+    value = make("AlterConfigsRequest", resources=[own, {"resource_type": 4, "resource_name": "1"}])
     with pytest.raises(Refusal, match="CLUSTER_AUTHORIZATION_FAILED"):
         ruled(1, value, cluster=False)
     ruled(1, value)
-    assert brokers.resource_name == "1"
+    assert [each.resource_name for each in value.resources] == ["a.x", "1"]
 
 
 def test_no_client_gets_a_fetch_session() -> None:
@@ -116,32 +115,22 @@ def test_patterns_are_confined_and_none_stays_none() -> None:
             value = make(name, **{attribute: given})
             assert ruled(1, value) is changed
             assert getattr(value, attribute) == sent
-    part_of_topology = part("StreamsGroupHeartbeatRequest", "Subtopology", source_topic_regex=["x.*"])
-    topology = part("StreamsGroupHeartbeatRequest", "Topology", subtopologies=[part_of_topology])
-    ruled(0, make("StreamsGroupHeartbeatRequest", topology=topology))
-    assert part_of_topology.source_topic_regex == [r"a\.(?:x.*)"]
+    value = make("StreamsGroupHeartbeatRequest", topology={"subtopologies": [{"source_topic_regex": ["x.*"]}]})
+    ruled(0, value)
+    assert value.topology.subtopologies[0].source_topic_regex == [r"a\.(?:x.*)"]
     ruled(0, make("StreamsGroupHeartbeatRequest", topology=None))
 
 
 @pytest.mark.parametrize(("version", "name"), [(11, ""), (12, None)])
 def test_a_topic_by_the_id_of_another_tenants_does_not_exist(version: int, name: str | None) -> None:
-    asked = make("MetadataRequest", topics=[part("MetadataRequest", "MetadataRequestTopic", topic_id=ID, name=None)])
-    partition = part("MetadataResponse", "MetadataResponsePartition", leader_id=1)
-    topics = [
-        part(
-            "MetadataResponse",
-            "MetadataResponseTopic",
-            name="b.x",
-            topic_id=each,
-            partitions=[partition],
-            is_internal=True,
-        )
-        for each in (ID, OTHER)
-    ]
-    ruled(version, make("MetadataResponse", topics=topics), asked)
-    unknown = part("MetadataResponse", "MetadataResponseTopic", error_code=100, name=name, topic_id=ID)
-    assert topics[0] == unknown  # KafkaApis answers so for an id that no topic has
-    assert topics[1].name == "b.x"  # not asked for: it will be left out
+    asked = make("MetadataRequest", topics=[{"topic_id": ID, "name": None}])
+    partition = {"leader_id": 1}
+    topics = [{"name": "b.x", "topic_id": each, "partitions": [partition], "is_internal": True} for each in (ID, OTHER)]
+    told = make("MetadataResponse", topics=topics)
+    ruled(version, told, asked)
+    unknown = make("MetadataResponse", "MetadataResponseTopic", error_code=100, name=name, topic_id=ID)
+    assert told.topics[0] == unknown  # KafkaApis answers so for an id that no topic has
+    assert told.topics[1].name == "b.x"  # not asked for: it will be left out
 
 
 def test_acls_whose_request_is_not_known_are_not_shown() -> None:
@@ -176,8 +165,8 @@ def test_where_no_response_is_expected_the_connection_is_closed() -> None:
 
 
 def test_partitions_of_an_unknown_id_have_the_error_and_nothing_else_has() -> None:
-    partitions = [part("FetchRequest", "FetchPartition", partition=number) for number in (0, 3)]
-    fetch = make("FetchRequest", topics=[part("FetchRequest", "FetchTopic", topic_id=ID, partitions=partitions)])
+    partitions = [{"partition": number} for number in (0, 3)]
+    fetch = make("FetchRequest", topics=[{"topic_id": ID, "partitions": partitions}])
     verdict: Any = refused(asked(ApiKey.FETCH, 13, fetch), UnknownId())
     shown = [
         (topic.topic_id, each.partition_index, each.error_code, each.high_watermark, each.records)
@@ -186,11 +175,8 @@ def test_partitions_of_an_unknown_id_have_the_error_and_nothing_else_has() -> No
     ]
     assert verdict.message.error_code == 0
     assert shown == [(ID, 0, 100, -1, b""), (ID, 3, 100, -1, b"")]
-    topic = part("OffsetFetchRequest", "OffsetFetchRequestTopics", topic_id=ID, partition_indexes=[0, 3])
-    groups = [
-        part("OffsetFetchRequest", "OffsetFetchRequestGroup", group_id=name, topics=topics)
-        for name, topics in (("g", [topic]), ("all", None))
-    ]
+    topic = {"topic_id": ID, "partition_indexes": [0, 3]}
+    groups = [{"group_id": name, "topics": topics} for name, topics in (("g", [topic]), ("all", None))]
     verdict = refused(asked(ApiKey.OFFSET_FETCH, 10, make("OffsetFetchRequest", groups=groups)), UnknownId())
     found = [
         (

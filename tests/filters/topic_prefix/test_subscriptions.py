@@ -7,7 +7,7 @@ import pytest
 from kproxy.filters.topic_prefix.names import Names
 from kproxy.filters.topic_prefix.subscriptions import in_assignment, in_subscription, to_broker, to_client
 from tests.filters.topic_prefix.test_rules import ruled
-from tests.support.filtering import make, part
+from tests.support.messages import make
 
 NAMES = Names("a.")
 NULL = pack(">i", -1)
@@ -58,17 +58,16 @@ def test_nothing_of_another_tenant_is_shown() -> None:
 
 def test_only_the_consumer_protocol_has_topics() -> None:
     for kind, metadata in (("consumer", subscription("a.")), ("connect", subscription(""))):
-        protocol = part("JoinGroupRequest", "JoinGroupRequestProtocol", metadata=subscription(""))
-        ruled(7, make("JoinGroupRequest", protocol_type=kind, protocols=[protocol]))
-        assert protocol.metadata == metadata
+        joining = make("JoinGroupRequest", protocol_type=kind, protocols=[{"metadata": subscription("")}])
+        ruled(7, joining)
+        assert joining.protocols[0].metadata == metadata
 
 
 def test_before_version_5_of_sync_group_the_bytes_say_what_they_are() -> None:
     for kind, expected in ((None, "a."), ("consumer", "a."), ("connect", "")):
-        each = part("SyncGroupRequest", "SyncGroupRequestAssignment", assignment=assignment(""))
-        requested = make("SyncGroupRequest", protocol_type=kind, assignments=[each])
+        requested = make("SyncGroupRequest", protocol_type=kind, assignments=[{"assignment": assignment("")}])
         ruled(4, requested)
-        assert each.assignment == assignment(expected)
+        assert requested.assignments[0].assignment == assignment(expected)
         response = make("SyncGroupResponse", assignment=assignment("a."))
         ruled(4, response, requested)
         assert response.assignment == (assignment("a.") if kind == "connect" else assignment(""))

@@ -16,8 +16,8 @@ from kproxy.filters.topic_prefix.translation import (
 )
 from kproxy.filters.turns import at_once
 from kproxy.protocol import ApiKey, Direction, facts, message
-from tests.support.filtering import make, part
 from tests.support.marked import ENTITIES, SPECIAL, messages
+from tests.support.messages import make
 
 # Last names of fields of type string, uuid, bytes or records that carry no name of a tenant
 WORDS_WITHOUT_NAMES = """
@@ -115,7 +115,7 @@ ONE, TWO = ("A" * 21 + letter for letter in "gh")
 
 
 def test_a_topic_that_is_deleted_by_name_has_no_id() -> None:
-    value = make("DeleteTopicsRequest", topics=[part("DeleteTopicsRequest", "DeleteTopicState", name="x")])
+    value = make("DeleteTopicsRequest", topics=[{"name": "x"}])
     assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.DELETE_TOPICS, 6), value)) == []
 
 
@@ -124,10 +124,7 @@ NAMES = Names("a.")
 
 def test_a_response_teaches_the_ids_of_the_tenants_topics_alone() -> None:
     ids = BoundedSet()
-    topics = [
-        part("MetadataResponse", "MetadataResponseTopic", name=name, topic_id=each)
-        for name, each in (("a.x", ONE), ("b.x", TWO))
-    ]
+    topics = [{"name": name, "topic_id": each} for name, each in (("a.x", ONE), ("b.x", TWO))]
     value = make("MetadataResponse", topics=topics)
     translation = Translation(NAMES, ids)
     at_once(translation.response(plan_of(Direction.RESPONSE, ApiKey.METADATA, 12), value))
@@ -136,8 +133,7 @@ def test_a_response_teaches_the_ids_of_the_tenants_topics_alone() -> None:
 
 
 def test_a_struct_that_cannot_be_left_out_is_a_fault() -> None:
-    cursor = part("DescribeTopicPartitionsResponse", "Cursor", topic_name="b.x")
-    value = make("DescribeTopicPartitionsResponse", next_cursor=cursor)
+    value = make("DescribeTopicPartitionsResponse", next_cursor={"topic_name": "b.x"})
     with pytest.raises(NotOurs, match="next_cursor"):
         plan = plan_of(Direction.RESPONSE, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
         at_once(Translation(NAMES, BoundedSet()).response(plan, value))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.output.tables.errors import LONGEST
-from kproxy.protocol.structs import Struct, struct_types
+from kproxy.protocol.structs import Struct
 from tests.support import tables
 from tests.support.tables import MANIFEST, broker_log, exchange_of, query, tables_of
 
@@ -50,13 +50,9 @@ def rows_of(api: str, version: int, request: dict[str, Any], response: dict[str,
     return [tuple(row[column] for column in columns) for row in tables.rows_of(exchange, "errors")]
 
 
-def struct(response: str, struct_name: str, /, **fields: Any) -> Struct:
-    return struct_types(response)[struct_name](**fields)
-
-
 def test_the_code_of_a_partition_names_topic_and_partition() -> None:
-    partitions = [struct("FetchResponse", "PartitionData", partition_index=n, error_code=6) for n in (0, 1)]
-    topic = struct("FetchResponse", "FetchableTopicResponse", topic_id=TOPIC_ID, partitions=partitions)
+    partitions = [{"partition_index": n, "error_code": 6} for n in (0, 1)]
+    topic = {"topic_id": TOPIC_ID, "partitions": partitions}
     assert rows_of("Fetch", 13, {}, {"responses": [topic], "error_code": 71}) == [
         (6, None, "topic", "orders", 0, 1),
         (6, None, "topic", "orders", 1, 1),
@@ -74,23 +70,20 @@ def test_a_code_that_stands_alone_is_of_the_group_or_the_transactional_id_asked_
 
 @pytest.mark.parametrize(("key_type", "kind"), [(0, "group"), (1, "transactional_id"), (2, "none")])
 def test_coordinators_are_of_what_was_asked_for(key_type: int, kind: str) -> None:
-    found = struct("FindCoordinatorResponse", "Coordinator", key="k", error_code=15, error_message="not yet")
+    found = {"key": "k", "error_code": 15, "error_message": "not yet"}
     asked = {"key_type": key_type, "coordinator_keys": ["k"]}
     assert rows_of("FindCoordinator", 4, asked, {"coordinators": [found]}) == [(15, "not yet", kind, "k", None, 1)]
 
 
 def test_settings_are_of_topics_groups_and_brokers() -> None:
-    results = [
-        struct("DescribeConfigsResponse", "DescribeConfigsResult", error_code=29, resource_type=kind, resource_name="x")
-        for kind in (2, 4, 32, 77)
-    ]
+    results = [{"error_code": 29, "resource_type": kind, "resource_name": "x"} for kind in (2, 4, 32, 77)]
     rows = rows_of("DescribeConfigs", 4, {}, {"results": results})
     assert [row[2] for row in rows] == ["topic", "broker", "group", "none"]
 
 
 def test_the_same_code_is_counted_and_its_message_is_escaped_and_cut() -> None:
     said = "\x1b[2Jgone" + "x" * 1000
-    results = [struct("CreateAclsResponse", "AclCreationResult", error_code=42, error_message=said) for _ in range(3)]
+    results = [{"error_code": 42, "error_message": said} for _ in range(3)]
     ((code, text, kind, resource, partition, count),) = rows_of("CreateAcls", 3, {}, {"results": results})
     assert (code, kind, resource, partition, count) == (42, "none", None, None, 3)
     assert text.startswith("\\x1b[2Jgone")
@@ -185,9 +178,9 @@ def test_followers_say_who_they_are() -> None:
 
 
 def test_what_a_fetch_left_out_as_unchanged_is_null_and_not_0() -> None:
-    partition = struct("FetchResponse", "PartitionData", partition_index=2, error_code=6, high_watermark=90)
-    partition.last_stable_offset, partition.log_start_offset = 80, 10
-    topic = struct("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[partition])
+    offsets = {"high_watermark": 90, "last_stable_offset": 80, "log_start_offset": 10}
+    partition = {"partition_index": 2, "error_code": 6, **offsets}
+    topic = {"topic": "orders", "partitions": [partition]}
     exchange = exchange_of("Fetch", 11, {"replica_id": -1, "session_id": 7}, {"session_id": 7, "responses": [topic]})
     (row,) = tables.rows_of(exchange, "offsets")
     assert (row["kind"], row["replica_id"], row["topic"], row["partition"]) == ("fetch", -1, "orders", 2)
@@ -199,16 +192,16 @@ def test_partitions_of_a_response_are_found_whatever_their_order() -> None:
     """Kafka's classes keep no order between a request and its response; a partition that is named twice counts once."""
 
     def committed(numbers: list[int]) -> list[Struct]:
-        return [struct("OffsetCommitRequest", "OffsetCommitRequestPartition", partition_index=n, committed_offset=i)
+        return [{"partition_index": n, "committed_offset": i}
                 for i, n in enumerate(numbers)]  # fmt: skip
 
-    asked = [struct("OffsetCommitRequest", "OffsetCommitRequestTopic", name=name, partitions=committed(numbers))
+    asked = [{"name": name, "partitions": committed(numbers)}
              for name, numbers in (("b", [7, 0, 3, 7]), ("a", [0]))]  # fmt: skip
     answered = [
-        struct("OffsetCommitResponse", "OffsetCommitResponseTopic", name=name, partitions=[
-            struct("OffsetCommitResponse", "OffsetCommitResponsePartition", partition_index=n, error_code=code)
+        {"name": name, "partitions": [
+            {"partition_index": n, "error_code": code}
             for n, code in codes
-        ])
+        ]}
         for name, codes in (("a", [(0, 22)]), ("b", [(3, 25), (7, 27)]))
     ]  # fmt: skip
     rows = tables.rows_of(

@@ -6,7 +6,6 @@ import pyarrow
 
 from kproxy.output.tables import Table, Tables
 from kproxy.output.tables.partitions import MOST_PARTITIONS
-from kproxy.protocol.structs import struct_types
 from kproxy.session import Exchange
 from tests.support.tables import exchange_of, query, tables_of
 
@@ -26,25 +25,21 @@ def rows_of(table: str, *exchanges: Exchange) -> list[dict[str, Any]]:
     return found
 
 
-def struct(message: str, name: str, /, **fields: Any) -> Any:
-    return struct_types(message)[name](**fields)
-
-
 def metadata(*partitions: Any, version: int = 12, throttled: int = 0) -> Exchange:
-    topic = struct("MetadataResponse", "MetadataResponseTopic", name="orders", partitions=list(partitions))
+    topic = {"name": "orders", "partitions": list(partitions)}
     return exchange_of("Metadata", version, {"topics": None}, {"topics": [topic], "throttle_time_ms": throttled})
 
 
 def at(number: int, leader: int, in_sync: list[int], error: int = 0) -> Any:
     fields = {"partition_index": number, "leader_id": leader, "replica_nodes": [1, 2], "isr_nodes": in_sync}
-    return struct("MetadataResponse", "MetadataResponsePartition", **fields, leader_epoch=7, error_code=error)
+    return {**fields, "leader_epoch": 7, "error_code": error}
 
 
 def test_a_state_has_a_row_when_it_differs_from_the_one_before() -> None:
     whole, one_less = (at(0, 1, [1, 2]), at(1, 2, [1, 2])), (at(0, 1, [1]), at(1, 2, [1, 2]))
-    leader = struct("FetchResponse", "LeaderIdAndEpoch", leader_id=2, leader_epoch=8)
-    partition = struct("FetchResponse", "PartitionData", partition_index=0, error_code=6, current_leader=leader)
-    topic = struct("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[partition])
+    leader = {"leader_id": 2, "leader_epoch": 8}
+    partition = {"partition_index": 0, "error_code": 6, "current_leader": leader}
+    topic = {"topic": "orders", "partitions": [partition]}
     refused = exchange_of("Fetch", 12, {}, {"responses": [topic]})
     rows = rows_of("partition_states", metadata(*whole), metadata(*whole, throttled=1), metadata(*one_less), refused)
     said = [
@@ -89,14 +84,13 @@ def test_deliveries_are_what_members_counted_themselves() -> None:
 
 
 def test_an_answer_for_several_records_is_one_row_for_each_run() -> None:
-    asked, answered = "ShareAcknowledgeRequest", "ShareAcknowledgeResponse"
-    few = struct(asked, "AcknowledgementBatch", first_offset=10, last_offset=14, acknowledge_types=[1, 1, 2, 2, 3])
-    many = struct(asked, "AcknowledgementBatch", first_offset=20, last_offset=29, acknowledge_types=[1])
-    of_it = struct(asked, "AcknowledgePartition", partition_index=4, acknowledgement_batches=[few, many])
-    topic = struct(asked, "AcknowledgeTopic", topic_id=TOPIC_ID, partitions=[of_it])
+    few = {"first_offset": 10, "last_offset": 14, "acknowledge_types": [1, 1, 2, 2, 3]}
+    many = {"first_offset": 20, "last_offset": 29, "acknowledge_types": [1]}
+    of_it = {"partition_index": 4, "acknowledgement_batches": [few, many]}
+    topic = {"topic_id": TOPIC_ID, "partitions": [of_it]}
     request = {"group_id": "billing", "member_id": "m", "topics": [topic]}
-    refused = struct(answered, "PartitionData", partition_index=4, error_code=121)
-    topic = struct(answered, "ShareAcknowledgeTopicResponse", topic_id=TOPIC_ID, partitions=[refused])
+    refused = {"partition_index": 4, "error_code": 121}
+    topic = {"topic_id": TOPIC_ID, "partitions": [refused]}
     rows = rows_of("share_deliveries", exchange_of("ShareAcknowledge", 1, request, {"responses": [topic]}))
     said = [(row["event"], row["first_offset"], row["last_offset"], row["error_code"]) for row in rows]
     assert said == [("accept", 10, 11, 121), ("release", 12, 13, 121), ("reject", 14, 14, 121), ("accept", 20, 29, 121)]

@@ -15,7 +15,6 @@ from kproxy.output.tables.layouts import TOP_FIELDS, Form
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, instant, record_instant
 from kproxy.protocol import message
 from kproxy.protocol.facts import facts
-from kproxy.protocol.structs import struct_types
 from kproxy.session import Exchange, Frame
 from tests.support import tables
 from tests.support.corpus import START, golden_exchanges, golden_lines
@@ -59,15 +58,9 @@ ID, NO_ID = "pmO91lHxS7OjVeK-fFGfFA", "AAAAAAAAAAAAAAAAAAAAAA"  # the latter is 
     ],
 )
 def test_topics(name: str, topic_id: str, known: dict[str, str], found: tuple[str | None, str | None]) -> None:
-    types = struct_types("ListOffsetsRequest" if name else "OffsetCommitRequest")
-    api, topic, partition = (
-        ("ListOffsets", types["ListOffsetsTopic"], types["ListOffsetsPartition"])
-        if name
-        else ("OffsetCommit", types["OffsetCommitRequestTopic"], types["OffsetCommitRequestPartition"])
-    )
     said: dict[str, Any] = {"name": name} if name else {"topic_id": topic_id}
-    request = {"topics": [topic(partitions=[partition()], **said)]}
-    exchange = exchange_of(api, 8 if name else 10, request, None)
+    api, version = ("ListOffsets", 8) if name else ("OffsetCommit", 10)
+    exchange = exchange_of(api, version, {"topics": [{"partitions": [{}], **said}]}, None)
     exchange.topic_names = known
     (row,) = tables.rows_of(exchange, "offsets")
     assert (row["topic"], row["topic_id"]) == found
@@ -108,7 +101,7 @@ def test_topic_ids_but_not_the_id_of_none() -> None:
 
 def test_names_are_listed_once_however_many_there_are() -> None:
     names = [f"t{number % 700}" for number in range(1_400)]
-    request = {"topics": [struct_types("MetadataRequest")["MetadataRequestTopic"](name=name) for name in names]}
+    request = {"topics": [{"name": name} for name in names]}
     assert tables.rows_of(exchange_of("Metadata", 8, request, None), "exchanges")[0]["topics"] == names[:700]
 
 
@@ -216,11 +209,9 @@ def test_topics_under_any_name() -> None:
 
 def rows_of(data: bytes, appended: int = -1) -> list[dict[str, Any]]:
     """The rows of record_batches of a Produce request with these records."""
-    types, answers = struct_types("ProduceRequest"), struct_types("ProduceResponse")
-    sent = [types["PartitionProduceData"](index=3, records=data)]
-    answered = [answers["PartitionProduceResponse"](index=3, base_offset=appended)]
-    request = {"topic_data": [types["TopicProduceData"](name="orders", partition_data=sent)]}
-    response = {"responses": [answers["TopicProduceResponse"](name="orders", partition_responses=answered)]}
+    sent, answered = {"index": 3, "records": data}, {"index": 3, "base_offset": appended}
+    request = {"topic_data": [{"name": "orders", "partition_data": [sent]}]}
+    response = {"responses": [{"name": "orders", "partition_responses": [answered]}]}
     return tables.rows_of(exchange_of("Produce", 8, request, response), "record_batches")
 
 

@@ -17,11 +17,11 @@ from tests.page.browser.breaking import BreakpointsPage
 from tests.page.browser.driving import NARROW, WIDE
 from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_hostile import shows_text_only, unseen
-from tests.support.filtering import make, part, request_frame
 from tests.support.frames import request
 from tests.support.hostile_names import exchanges_of, hostile_names
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
+from tests.support.messages import make, request_frame
 from tests.support.sockets import address, end_offsets
 from tests.support.stopping import PRODUCE, Stopping, stopping
 
@@ -250,7 +250,7 @@ def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, so
     assert looks_right(page, axe) == [], "a mistake in a condition"
     page.add("topics.all(a, topics.exists(b, b == a))")
     asked = sockets.enter_context(socket.create_connection(address(scene.proxy.bootstrap()), 60))
-    topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"none-{number}") for number in range(1_000)]
+    topics = [{"name": f"none-{number}"} for number in range(1_000)]
     body = make("MetadataRequest", topics=topics, allow_auto_topic_creation=False)
     asked.sendall(request_frame("MetadataRequest", 12, body))
     page.until(lambda: "go through the 1,000 items" in "".join(page.texts(".breakpoints .warning")), "it is given up")

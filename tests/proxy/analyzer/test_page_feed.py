@@ -46,9 +46,9 @@ from tests.output.rewriting.test_rewriter import conversation
 from tests.page.asking import ORDERS, decoded
 from tests.page.feeding import feed_of, live, send, sent
 from tests.support.corpus import CAPTURES, golden_exchanges
-from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
 from tests.support.kafka.processes import eventually
+from tests.support.messages import make, request_frame, response_frame
 
 CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
 LARGE = bytes(100_000)
@@ -259,21 +259,19 @@ def test_scram_keys_in_the_log_of_the_controllers_are_withheld(watched: Watched,
 
 def _fetch(records: bytes) -> Exchange:
     """Fetch v12 of the topic by its name."""
-    partition = part("FetchResponse", "PartitionData", records=records)
-    topic = part("FetchResponse", "FetchableTopicResponse", topic="__cluster_metadata", partitions=[partition])
+    topic = {"topic": "__cluster_metadata", "partitions": [{"records": records}]}
     return _exchange(1, 12, "FetchRequest", make("FetchResponse", responses=[topic]))
 
 
 def _snapshot(records: bytes) -> Exchange:
     """FetchSnapshot v0."""
-    partition = part("FetchSnapshotResponse", "PartitionSnapshot", unaligned_records=records)
-    topic = part("FetchSnapshotResponse", "TopicSnapshot", name="__cluster_metadata", partitions=[partition])
+    topic = {"name": "__cluster_metadata", "partitions": [{"unaligned_records": records}]}
     return _exchange(59, 0, "FetchSnapshotRequest", make("FetchSnapshotResponse", topics=[topic]))
 
 
 def _exchange(api_key: int, version: int, asked: str, answer: MessageStruct) -> Exchange:
     answered = message(asked.replace("Request", "Response")).encode(version, answer)
-    return conversation(request_frame(asked, version, make(asked)), response_frame(api_key, version, answered))
+    return conversation(request_frame(asked, version), response_frame(api_key, version, answered))
 
 
 def test_a_page_that_has_ended_is_no_fault(watched: Watched) -> None:
@@ -335,7 +333,7 @@ def test_what_is_no_piece_is_refused(data: bytes) -> None:
 def heartbeat(asked: dict[str, object], answered: dict[str, object]) -> Exchange:
     """ConsumerGroupHeartbeat v0."""
     body = message("ConsumerGroupHeartbeatResponse").encode(0, make("ConsumerGroupHeartbeatResponse", **answered))
-    frame = request_frame("ConsumerGroupHeartbeatRequest", 0, make("ConsumerGroupHeartbeatRequest", **asked))
+    frame = request_frame("ConsumerGroupHeartbeatRequest", 0, **asked)
     return conversation(frame, response_frame(68, 0, body))
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from kproxy.output.escaping import LONGEST_NAME
 from kproxy.protocol import Message, request_message, response_message
-from kproxy.protocol.structs import struct_types
 from kproxy.proxy.analyzer import lag as module
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.lag import GroupLag
@@ -25,6 +24,7 @@ from kproxy.proxy.analyzer.series import (
     Series,
 )
 from kproxy.session import Connection, Exchange, Frame
+from tests.support.messages import make
 
 
 def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series:
@@ -208,19 +208,8 @@ def exchange(
 
 def body(message: Message | None, version: int, fields: Fields) -> Frame:
     assert message is not None
-    data = message.encode(version, filled(message.name, message.name, fields))
+    data = message.encode(version, make(message.name, **fields))
     return Frame(data, 0, 0, message=message, body_version=version)
-
-
-def filled(message: str, struct: str, fields: Fields) -> Any:
-    kind = struct_types(message)[struct]
-    types = {field.attribute: field.type for field in kind.fields}
-    return kind(
-        **{
-            name: [filled(message, types[name], one) for one in value] if isinstance(value, list) else value
-            for name, value in fields.items()
-        }
-    )
 
 
 def topics(partitions: str = "partitions", index: str = "partition_index", **places: Fields) -> list[Fields]:

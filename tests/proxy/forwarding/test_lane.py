@@ -15,8 +15,8 @@ from kproxy.protocol import Direction, facts, message
 from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState
 from kproxy.proxy.tap.counted import CloseCause
 from tests.proxy.forwarding.test_responses import big_response
-from tests.support.filtering import make, part, response_frame
 from tests.support.links import Bench, Limits, Owner, Wanting, close_all, links_beside, request, response, run
+from tests.support.messages import make, response_frame
 
 FRAMES = 20_000
 
@@ -382,7 +382,7 @@ FETCH, FETCHED = request(1, 17, 7, bytes(40)), big_response(1, 17, 3_000, 1)
 FIRST_ADDRESS = FETCHED.index(b"kafka-7") - 20
 Piece = tuple[str, bytes]  # who sends, "client" or "broker", and what
 DESCRIBE = request(60, 0, 7, bytes(20))
-CLUSTER = part("DescribeClusterResponse", "DescribeClusterBroker", broker_id=7, host="kafka-7", port=9092)
+CLUSTER = {"broker_id": 7, "host": "kafka-7", "port": 9092}
 CLUSTER_BODY = message("DescribeClusterResponse").encode(0, make("DescribeClusterResponse", brokers=[CLUSTER]))
 DESCRIBED, DESCRIBED_AND_MORE = response_frame(60, 0, CLUSTER_BODY), response_frame(60, 0, CLUSTER_BODY + b"more")
 BETWEEN, CUT, HOLD, TAIL, LOST, HEAD = LaneState

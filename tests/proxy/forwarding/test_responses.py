@@ -19,8 +19,9 @@ from tests.conftest import Require
 from tests.filters.test_parts import HEADS
 from tests.filters.test_rewrite_addresses import rewritten, samples
 from tests.support import referees
-from tests.support.filtering import Served, make, part, response_frame
+from tests.support.filtering import Served
 from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
+from tests.support.messages import make, response_frame
 from tests.support.sampled import sampled
 
 REAL = "kafka-7.secret.internal"
@@ -40,25 +41,21 @@ def big_response(api_key: int, version: int, size: int, seed: int) -> bytes:
     """A response with so many random bytes of records (of Produce: of error text) and two brokers' addresses at its end."""
     chance = random.Random(seed)
     name = f"{NEWEST[api_key]}Response"
-    leader = part(name, "LeaderIdAndEpoch", leader_id=8, leader_epoch=5)
-    nodes = [part(name, "NodeEndpoint", node_id=id_, host=REAL, port=9_092 + id_, rack="r") for id_ in (7, 8)]
+    leader = {"leader_id": 8, "leader_epoch": 5}
+    nodes = [{"node_id": id_, "host": REAL, "port": 9_092 + id_, "rack": "r"} for id_ in (7, 8)]
     if api_key == 0:
-        errors = [
-            part(name, "BatchIndexAndErrorMessage", batch_index=n, batch_index_error_message="x" * 100)
-            for n in range(size // 106)
-        ]
-        inner = [part(name, "PartitionProduceResponse", index=1, record_errors=errors, current_leader=leader)]
-        topics = [part(name, "TopicProduceResponse", partition_responses=inner)]
+        errors = [{"batch_index": n, "batch_index_error_message": "x" * 100} for n in range(size // 106)]
+        inner = [{"index": 1, "record_errors": errors, "current_leader": leader}]
+        topics = [{"partition_responses": inner}]
     elif api_key == 79:
         inner = [
-            part(name, "PartitionData", partition_index=n, error_code=6, error_message="x" * 100, current_leader=leader)
+            {"partition_index": n, "error_code": 6, "error_message": "x" * 100, "current_leader": leader}
             for n in range(size // 117 + 1)
         ]
-        topics = [part(name, "ShareAcknowledgeTopicResponse", partitions=inner)]
+        topics = [{"partitions": inner}]
     else:
-        inner = [part(name, "PartitionData", partition_index=3, records=chance.randbytes(size), current_leader=leader)]
-        outer = "ShareFetchableTopicResponse" if api_key == 78 else "FetchableTopicResponse"
-        topics = [part(name, outer, partitions=inner)]
+        inner = [{"partition_index": 3, "records": chance.randbytes(size), "current_leader": leader}]
+        topics = [{"partitions": inner}]
     value = make(name, responses=topics, node_endpoints=nodes)
     return response_frame(api_key, version, message(name).encode(version, value))
 
@@ -308,11 +305,9 @@ async def test_addresses_at_the_beginning_are_rewritten_however_the_response_is_
 
 def metadata_with_partitions(size: int) -> bytes:
     """A Metadata v9 body with three brokers and at least so many bytes of topics."""
-    nodes = [part("MetadataResponse", "MetadataResponseBroker", node_id=id_, host=REAL, port=9_092) for id_ in range(3)]
-    one = part(
-        "MetadataResponse", "MetadataResponsePartition", leader_id=1, replica_nodes=[0, 1, 2], isr_nodes=[0, 1, 2]
-    )
-    topic = part("MetadataResponse", "MetadataResponseTopic", name="topic", partitions=[one] * 1_000)
+    nodes = [{"node_id": id_, "host": REAL, "port": 9_092} for id_ in range(3)]
+    one = {"leader_id": 1, "replica_nodes": [0, 1, 2], "isr_nodes": [0, 1, 2]}
+    topic = {"name": "topic", "partitions": [one] * 1_000}
     whole = message("MetadataResponse")
     few = len(whole.encode(9, make("MetadataResponse", brokers=nodes, topics=[topic])))
     return whole.encode(9, make("MetadataResponse", brokers=nodes, topics=[topic] * (size // (few - 200) + 1)))

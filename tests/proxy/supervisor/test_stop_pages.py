@@ -23,7 +23,7 @@ from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.schemas.settings import SchemaSources
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet
-from tests.support.filtering import make, part
+from tests.support.messages import make
 
 TOKEN = "of-the-test"
 HEARTBEAT = message("HeartbeatRequest")
@@ -206,8 +206,7 @@ def test_a_message_is_replaced_by_json(page: StopPage) -> None:
 def test_a_value_is_replaced_by_its_schema(tmp_path: Path, records: bool) -> None:
     def produce(value: bytes) -> bytes:
         batch = write_batches([RecordBatch([Record(value=value)])])
-        partition = part("ProduceRequest", "PartitionProduceData", index=0, records=batch)
-        topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[partition])
+        topic = {"name": "orders", "partition_data": [{"index": 0, "records": batch}]}
         return message("ProduceRequest").encode(9, make("ProduceRequest", topic_data=[topic]))
 
     (tmp_path / "7.avsc").write_text(
