@@ -21,7 +21,8 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
     assert not sealed.exists()
     assert kproxy("keys", file)[::2] == (
         1,
-        f"kproxy: {sealed}: No such file or directory: kproxy keys FILE --make KEY makes it, with its first key\n",
+        f"kproxy: {sealed}: No such file or directory: put it back, or if there was none, make it with its first key: "
+        "kproxy keys FILE --make KEY\n",
     )
     for name in ("kek-{topic}", "é" * 128, ""):  # which no rule can name
         code, out, said = kproxy("keys", file, "--make", name, "--dry-run")
@@ -37,6 +38,7 @@ def test_the_life_of_a_key(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.M
         1,
         f"kproxy: there is no key bills in {sealed}\n",
     )
+    assert "has one version" in kproxy("keys", file, "--destroy", "orders", "--before", "2", "--yes")[2]
     assert kproxy("keys", file, "--rotate", "orders")[:2] == (0, "added a version to the key orders\n")
     assert kproxy("keys", file, "--check", "orders")[:2] == (
         0,

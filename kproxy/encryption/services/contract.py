@@ -137,6 +137,16 @@ def check_new_name(key_name: str) -> None:
         )
 
 
+def check_before(key_name: str, before: int | None, versions: int) -> None:
+    """Raise KeyServiceError if a key, which has so many versions, has none before *before* that may be destroyed alone."""
+    if before is not None and versions == 1:
+        raise KeyServiceError(
+            f"the key {key_name} has one version, which new data keys are wrapped by: rotate it before"
+        )
+    if before is not None and not 1 < before <= versions:
+        raise KeyServiceError(f"the key {key_name} has versions 1 to {versions}: write one of 2 to {versions}")
+
+
 def check_is_new(manager: KeyManager, key_name: str) -> None:
     """Raise KeyServiceError if there is a key of this name, or no rule of the filter encrypt can use it."""
     check_new_name(key_name)

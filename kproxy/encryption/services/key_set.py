@@ -44,6 +44,7 @@ from kproxy.encryption.services.contract import (
     KeyFacts,
     KeyServiceAway,
     KeyServiceError,
+    check_before,
     check_new_name,
 )
 from kproxy.errors import UsageError
@@ -192,8 +193,7 @@ class KeySet:
         with self._change(dry_run) as keys:
             versions = self._versions(key_name, keys)
             self._newest(key_name, versions)
-            if before is not None and not 1 < before <= len(versions):
-                raise KeyServiceError(f"the key {key_name} has versions 1 to {len(versions)}: write one of 2 to that")
+            check_before(key_name, before, len(versions))
             for version in versions[: None if before is None else before - 1]:
                 version.key, version.destroyed_at = None, version.destroyed_at or self._now()
 
@@ -256,7 +256,7 @@ class KeySet:
             try:
                 status = self._path.stat()
             except FileNotFoundError as error:
-                hint = "kproxy keys FILE --make KEY makes it, with its first key"
+                hint = "put it back, or if there was none, make it with its first key: kproxy keys FILE --make KEY"
                 raise KeyServiceAway(f"{self._path}: {error.strerror}: {hint}") from None
             except OSError as error:
                 raise KeyServiceAway(f"{self._path}: {error.strerror}") from None

@@ -26,6 +26,7 @@ from kproxy.encryption.services.contract import (
     KeyRefused,
     KeyServiceAway,
     KeyServiceError,
+    check_before,
     check_is_new,
 )
 from kproxy.encryption.services.deadline import answered_within, limit
@@ -293,8 +294,7 @@ class VaultTransit:
     def destroy(self, key_name: str, before: int | None = None, *, dry_run: bool = False) -> None:
         """Delete a key, or its versions before *before*. Vault forgets it: a key of its name could be made again."""
         facts = self.describe_key(key_name)
-        if before is not None and not 1 < before <= facts.versions:
-            raise KeyServiceError(f"the key {key_name} has versions 1 to {facts.versions}: write one of 2 to that")
+        check_before(key_name, before, facts.versions)
         if dry_run:
             return
         if before is None:
