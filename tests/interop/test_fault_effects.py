@@ -4,6 +4,7 @@ A request that is lost before the broker is appended once, when the client sends
 twice, unless the producer is idempotent (KIP-98).
 """
 
+import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ from confluent_kafka import Producer
 
 from kproxy.testing import Proxy
 from tests.support.kafka.brokers import Cluster
+from tests.support.sampled import case
 from tests.support.sockets import end_offsets
 
 PATIENCE_S = 60
@@ -42,21 +44,32 @@ def proxy(three: Cluster) -> Iterator[Proxy]:
         yield running
 
 
-@pytest.mark.parametrize("idempotent", [False, True])
-@pytest.mark.parametrize("lost", LOST)
 def test_the_broker_has_what_it_got_and_an_idempotent_producer_has_it_once(
-    proxy: Proxy, three: Cluster, topic_name: str, lost: str, idempotent: bool
+    proxy: Proxy, three: Cluster, topic_name: str
 ) -> None:
-    three.topic(topic_name)
-    effect, appended = LOST[lost]
-    fault = proxy.fault(api_name="Produce", topic=topic_name, call=1, **effect)
-    try:
+    """All at once, each with a topic and a fault of its own: clients take seconds to give up a broker that is silent."""
+    cases = {f"{topic_name}-{number}": each for number, each in enumerate(itertools.product(LOST, (False, True)))}
+    for topic in cases:
+        three.topic(topic)
+    faults = {
+        topic: proxy.fault(api_name="Produce", topic=topic, call=1, **LOST[lost][0])
+        for topic, (lost, _) in cases.items()
+    }
+
+    def send(topic: str) -> None:
+        lost, idempotent = cases[topic]
         # Only what is never answered is given up early: a broker that is busy for long must not be asked again
-        produce(proxy.bootstrap, topic_name, idempotent, 3 if "black_hole" in effect else PATIENCE_S)
-        assert (fault.fired, fault.calls) == (1, 2)
+        produce(proxy.bootstrap, topic, idempotent, 3 if "black_hole" in LOST[lost][0] else PATIENCE_S)
+
+    try:
+        with ThreadPoolExecutor(len(cases)) as pool:
+            list(pool.map(send, cases))
+        for topic, (lost, idempotent) in cases.items():
+            with case(lost, idempotent):
+                assert (faults[topic].fired, faults[topic].calls) == (1, 2)
+                assert end_offsets(three.open, topic) == {0: 1 if idempotent else LOST[lost][1]}
     finally:
-        fault.remove()
-    assert end_offsets(three.open, topic_name) == {0: 1 if idempotent else appended}
+        proxy.clear()
 
 
 INVALID_RECORD = 87  # which clients do not send again, so that a record is a call
