@@ -22,7 +22,7 @@ from tests.support.frames import heartbeat, heartbeat_answer, produce, produce_a
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.namespaces import can_mount, fill, fill_inodes, small_disk
-from tests.support.peers import Peer, client
+from tests.support.peers import Peer, client, heartbeats
 from tests.support.sampled import sampled
 
 STORAGE_ERROR = 56
@@ -39,11 +39,6 @@ class Totals(NamedTuple):
     numbers: list[int]  # of lines
     missing: int  # that lines say
     answered: set[int]  # correlation ids
-
-
-def heartbeats(peer: Peer) -> None:
-    while True:
-        peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
 
 
 def use(folder: Path, mode: str, patience: str = "300ms", **file: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tests.support.frames import heartbeat, produce
 from tests.support.kafka.processes import eventually
 from tests.support.peers import Peer, answer, answering, client, size_field, swallowing
 from tests.support.ports import free_ports
+from tests.support.sockets import address
 
 MIB = 1 << 20
 HALF_FRAME = size_field(1_000_000) + produce(1, 1)[4:]
@@ -211,17 +212,12 @@ def test_promise_8_one_address_cannot_take_all(scripted: Scripted, proxied: Star
         one.frame()
     with client(proxy.bootstrap()) as refused:
         assert refused.closed()
-    other = socket.create_connection(_address(proxy.bootstrap()), 30, source_address=("127.0.0.9", 0))
+    other = socket.create_connection(address(proxy.bootstrap()), 30, source_address=("127.0.0.9", 0))
     with Peer(other) as from_elsewhere:
         from_elsewhere.send(heartbeat(4))
         assert from_elsewhere.frame() == answer(heartbeat(4))
     for each in served:
         each.close()
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
 
 
 def test_promise_9_every_answer_comes_after_a_half_close(shared: Shared) -> None:

@@ -19,7 +19,7 @@ from tests.chaos.conftest import FIXED, Record, Scripted, Start
 from tests.support.frames import array, batch, heartbeat, heartbeat_answer, message, record, request, string
 from tests.support.kafka.processes import eventually, resident_size
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.peers import Peer, answer, answering, client
+from tests.support.peers import Peer, answer, answering, client, heartbeats
 
 MIB = 1 << 20
 
@@ -157,10 +157,6 @@ FAULTS = ("raises", "hangs", "answers with no verdict", "grows past the cap", "r
 
 def test_promise_19_attack_22_a_filter_at_fault(scripted: Scripted, tmp_path: Path) -> None:
     """An observer's faults change nothing; a policy's are answered with UNKNOWN_SERVER_ERROR, and close no connection."""
-
-    def heartbeats(peer: Peer) -> None:
-        while True:
-            peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
 
     def at_fault(name: str, fault: str, fails_open: bool) -> dict[str, Any]:
         use = {"use": "tests.chaos.faulty_filters:Faulty", "with": {"fault": fault, "fails_open": fails_open}}

@@ -18,12 +18,12 @@ import zstandard
 
 import kproxy
 from kproxy.capture import Capture, open_capture, read_flows
-from kproxy.cli import main
 from kproxy.errors import CaptureError
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.decoded_log import LONGEST_LINE, MOST_NAMED, READ, DecodedLog, open_input
 from kproxy.pipeline.reading import decode_flows, decode_packets
 from kproxy.pipeline.run import Options
+from tests.cli.conftest import Kproxy
 from tests.support.built_captures import Conversation, pcap
 from tests.support.corpus import CAPTURES, payloads
 from tests.support.frames import array, request, response, string
@@ -253,18 +253,12 @@ KRAFT = CAPTURES / "10-kraft-interbroker.pcap"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 
 
-class Kproxy:
-    """Runs the command line in this process; gives exit code, output, what went to standard error."""
+class Logging(Kproxy):
+    """Runs commands, and writes logs into a folder."""
 
     def __init__(self, capture: pytest.CaptureFixture[bytes], folder: Path) -> None:
-        self._capture = capture
+        super().__init__(capture)
         self._folder = folder
-
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main([str(word) for word in words])
-        out, err = self._capture.readouterr()
-        return int(exit_.value.code or 0), out.decode(), err.decode()
 
     def log(self, capture: Path, name: str = "kafka.jsonl") -> Path:
         """The decoded log of a capture."""
@@ -277,12 +271,12 @@ HERE = re.compile(r", [\d,]+ of [\d,]+ bytes are here")  # of a cut body, which 
 
 
 @pytest.fixture
-def command(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Kproxy:
-    return Kproxy(capsysbinary, tmp_path)
+def command(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Logging:
+    return Logging(capsysbinary, tmp_path)
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
-def test_a_log_is_shown_as_the_capture_it_was_made_of(command: Kproxy, name: str) -> None:
+def test_a_log_is_shown_as_the_capture_it_was_made_of(command: Logging, name: str) -> None:
     log = command.log(CAPTURES / name)
 
     def shown(*words: str, path: Path) -> tuple[int, str, str]:
@@ -298,12 +292,12 @@ def test_a_log_is_shown_as_the_capture_it_was_made_of(command: Kproxy, name: str
     assert all("topicId: " in line[0] for line in odd)
 
 
-def test_jsonl_of_a_log_is_its_lines(command: Kproxy) -> None:
+def test_jsonl_of_a_log_is_its_lines(command: Logging) -> None:
     log = command.log(ADMIN)
     assert command("decode", "--format", "jsonl", log)[1] == log.read_text(encoding="utf-8")
 
 
-def test_conditions_choose_lines(command: Kproxy) -> None:
+def test_conditions_choose_lines(command: Logging) -> None:
     log = command.log(ADMIN)
     for condition in ("size(errors) > 0", "apiKey == 3 && latencyMs > 1.0", "has(request.groups)", "event == 'gap'"):
         for output_format in ("text", "jsonl"):
@@ -312,7 +306,7 @@ def test_conditions_choose_lines(command: Kproxy) -> None:
     assert 0 < len(command("decode", "-q", "--where", "size(errors) > 0", log)[1].splitlines()) < 150
 
 
-def test_compressed_logs_parts_and_captures_go_in_one_command(command: Kproxy, tmp_path: Path) -> None:
+def test_compressed_logs_parts_and_captures_go_in_one_command(command: Logging, tmp_path: Path) -> None:
     lines = command.log(FIRST).read_bytes().splitlines(keepends=True)
     parts = [tmp_path / name for name in ("kafka.000001.jsonl.gz", "kafka.000002.jsonl.zst", "kafka.000003.jsonl")]
     parts[0].write_bytes(gzip.compress(b"".join(lines[:9])))
@@ -325,7 +319,7 @@ def test_compressed_logs_parts_and_captures_go_in_one_command(command: Kproxy, t
     assert again.encode() == b"".join(lines)
 
 
-def test_a_part_just_begun_is_an_empty_log(command: Kproxy, tmp_path: Path) -> None:
+def test_a_part_just_begun_is_an_empty_log(command: Logging, tmp_path: Path) -> None:
     empty = tmp_path / "kafka.jsonl"
     empty.touch()
     code, out, err = command("decode", empty)
@@ -333,7 +327,7 @@ def test_a_part_just_begun_is_an_empty_log(command: Kproxy, tmp_path: Path) -> N
     assert "0 frames" in err
 
 
-def test_standard_input_is_shown_as_it_comes(tmp_path: Path, command: Kproxy) -> None:
+def test_standard_input_is_shown_as_it_comes(tmp_path: Path, command: Logging) -> None:
     first, second = command.log(FIRST).read_bytes().splitlines(keepends=True)[:2]
     reading, writing = os.pipe()
     os.write(writing, first)  # and no more: neither telling what it is nor giving the line may wait for the next
@@ -349,7 +343,7 @@ def test_standard_input_is_shown_as_it_comes(tmp_path: Path, command: Kproxy) ->
     os.close(reading)
 
 
-def test_a_cut_line_at_the_end_is_told_and_the_rest_shown(command: Kproxy) -> None:
+def test_a_cut_line_at_the_end_is_told_and_the_rest_shown(command: Logging) -> None:
     log = command.log(FIRST)
     data = log.read_bytes()
     last = len(data.splitlines()[-1])
@@ -360,14 +354,14 @@ def test_a_cut_line_at_the_end_is_told_and_the_rest_shown(command: Kproxy) -> No
     assert err.splitlines()[-1] == f"kproxy: {log}: line 23: the file ends within this line"
 
 
-def test_a_log_cut_in_its_first_line_is_still_a_log(command: Kproxy) -> None:
+def test_a_log_cut_in_its_first_line_is_still_a_log(command: Logging) -> None:
     log = command.log(FIRST)
     log.write_bytes(log.read_bytes()[:40])
     code, out, err = command("decode", "-q", log)
     assert (code, out, err) == (3, "", f"kproxy: {log}: line 1: the file ends within this line\n")
 
 
-def test_a_line_of_garbage_is_named_and_passed_over(command: Kproxy) -> None:
+def test_a_line_of_garbage_is_named_and_passed_over(command: Logging) -> None:
     log = command.log(FIRST)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:4], b"\0" * 30 + b"\n", b"\n", *lines[4:]]))
@@ -378,7 +372,7 @@ def test_a_line_of_garbage_is_named_and_passed_over(command: Kproxy) -> None:
     assert err.count("\n") == 1
 
 
-def test_a_line_that_cannot_be_shown_is_named(command: Kproxy) -> None:
+def test_a_line_that_cannot_be_shown_is_named(command: Logging) -> None:
     log = command.log(FIRST)
     lines = log.read_text(encoding="utf-8").splitlines()
     row = next(json.loads(line) for line in lines if '"Produce"' in line)
@@ -389,7 +383,7 @@ def test_a_line_that_cannot_be_shown_is_named(command: Kproxy) -> None:
     assert "line 1: cannot be shown (" in err
 
 
-def test_many_bad_lines_are_counted(command: Kproxy) -> None:
+def test_many_bad_lines_are_counted(command: Logging) -> None:
     log = command.log(FIRST)
     log.write_bytes(log.read_bytes() + b"{}\n" * (MOST_NAMED + 7))
     _, _, err = command("decode", "-q", log)
@@ -397,7 +391,7 @@ def test_many_bad_lines_are_counted(command: Kproxy) -> None:
     assert err.endswith(f"{log}: and 7 more lines\n")
 
 
-def test_damage_of_the_compression_is_told_after_the_lines_before_it(command: Kproxy, tmp_path: Path) -> None:
+def test_damage_of_the_compression_is_told_after_the_lines_before_it(command: Logging, tmp_path: Path) -> None:
     whole = gzip.compress(command.log(ADMIN).read_bytes())
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(whole[: len(whole) // 2])
@@ -445,7 +439,7 @@ def test_a_line_beyond_the_cap_is_not_held() -> None:
     ],
 )
 def test_what_needs_bytes_says_so_before_it_writes(
-    command: Kproxy, tmp_path: Path, words: tuple[str, ...], said: str
+    command: Logging, tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
     log, output = command.log(FIRST), tmp_path / "output"
     code, out, err = command("decode", *words, "-o", output, FIRST, log)
@@ -454,7 +448,7 @@ def test_what_needs_bytes_says_so_before_it_writes(
     assert not output.exists()
 
 
-def test_other_json_is_neither(command: Kproxy, tmp_path: Path) -> None:
+def test_other_json_is_neither(command: Logging, tmp_path: Path) -> None:
     other = tmp_path / "package.json"
     other.write_text('{\n  "name": "kafka"\n}\n', encoding="utf-8")
     code, _, err = command("decode", other)

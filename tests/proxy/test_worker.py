@@ -16,7 +16,6 @@ from kproxy.config.structs import Addresses, Cluster, Config, Limits, Timeouts
 from kproxy.proxy import admission
 from kproxy.proxy import worker as worker_module
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import (
     Alive,
@@ -28,10 +27,8 @@ from kproxy.proxy.messages import (
     Failed,
     ListConnections,
     LogEvent,
-    Message,
     Ready,
     ReloadCertificates,
-    ToSupervisor,
 )
 from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.supervisor.processes import WORKER
@@ -39,53 +36,32 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from tests.support.child import spawn_child
+from tests.support.child import PATIENCE, ChildProcess
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.peers import ScriptedBroker, answering
 from tests.support.ports import free_ports
 
-PATIENCE = 30
 FIXED = Addresses(mode="fixed")
 BEAT, ANSWER = heartbeat(1), heartbeat_answer(1)
 NOBODY = "127.0.0.1:1"
 
 
-class WorkerProcess:
+class WorkerProcess(ChildProcess):
     """A running worker."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.counters = Counters.create()
         self.ring = create_ring(1 << 20)
-        self.control, theirs = socket.socketpair()
-        self.control.settimeout(PATIENCE)
-        self._lines = self.control.makefile("rb")
-        self.heard: list[ToSupervisor] = []
-        given = ChildArguments(os.getpid(), theirs.fileno(), self.counters.fd, (self.ring,), worker=3)
-        self.process = spawn_child(WORKER, given)
-        theirs.close()
-
-    def send(self, message: Message) -> None:
-        self.control.sendall(msgspec.json.encode(message) + b"\n")
+        self.spawn(WORKER, counters=self.counters.fd, taps=(self.ring,), worker=3)
 
     def configure(self, *clusters: Cluster, **words: Any) -> Any:
         """Send it a configuration; its answer."""
         self.send(Configure.to(Config(clusters=list(clusters), **words)))
         return self.until(Ready, Failed)
 
-    def until(self, *types: type[Message]) -> Any:
-        """The next message of these types; all others are kept in ``heard``."""
-        for line in self._lines:
-            message = msgspec.json.decode(line, type=ToSupervisor)
-            self.heard.append(message)
-            if isinstance(message, types):
-                return message
-        raise AssertionError(f"the worker ended without sending {types}: {self.heard}")
-
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._lines.close()
-        self.control.close()
+        super().close()
         os.close(self.ring)
 
 

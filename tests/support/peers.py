@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.canaries import Scene
+from tests.support.frames import heartbeat_answer
 from tests.support.kafka.proxies import Proxy
 from tests.support.sockets import CHUNK, Exact
 
@@ -133,6 +134,12 @@ def is_answered(request: bytes) -> bool:
     """Whether a broker answers: not a Produce (v3 without a transactional id, as frames.produce makes it) with acks=0."""
     api_key, client_id_size = unpack_from(">h", request, 4)[0], max(0, unpack_from(">h", request, 12)[0])
     return bool(api_key or unpack_from(">h", request, 14 + client_id_size + 2)[0])
+
+
+def heartbeats(peer: Peer) -> None:
+    """A broker that answers Heartbeat v0."""
+    while True:
+        peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
 
 
 def answering(peer: Peer) -> None:

@@ -2,26 +2,21 @@
 
 import json
 import os
-import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
 from kproxy.config.structs import Analysis, Cluster, Config
-from kproxy.proxy.child_process import ChildArguments
-from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
+from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Ready
 from kproxy.proxy.supervisor.processes import ANALYZER
 from kproxy.proxy.tap.ring import TapWriter, await_reader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from tests.support.child import spawn_child
+from tests.support.child import PATIENCE, ChildProcess
 
 RING_SIZE = 4 << 20
 Item = tuple[int, int, int, int, bytes]  # a TapItem but for when it was sent on
-PATIENCE = 30  # seconds until a test that waits for another process fails
 
 
 def opened(number: int, client: str, broker: str, *, at: int = 0, from_start: bool = True) -> Item:
@@ -52,10 +47,11 @@ def tap_items(capture: Path) -> Iterator[Item]:
                     yield TapKind.CLOSE, flow.number, 0, item.time_ns, b"\0"
 
 
-class AnalyzerProcess:
+class AnalyzerProcess(ChildProcess):
     """A running analyzer, seen from where the supervisor and the workers stand."""
 
     def __init__(self, analysis: Analysis, *, rings: int = 1, before: Iterable[Item] = ()) -> None:
+        super().__init__()
         self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK)
         self.writers = [TapWriter(fd, self.doorbell) for fd in self.rings]
@@ -64,18 +60,11 @@ class AnalyzerProcess:
         for item in before:  # the analyzer has not been started yet
             assert self.writers[0].put(*item)
         self._config = Config(clusters=[Cluster(listen="127.0.0.1:1")], analysis=analysis)
-        self.heard: list[ToSupervisor] = []
         self.start()
 
     def start(self) -> None:
         """Start it (again)."""
-        ours, theirs = socket.socketpair()
-        ours.settimeout(PATIENCE)
-        self.control = ours
-        self._lines = ours.makefile("rb")
-        arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings), doorbell=self.doorbell)
-        self.process = spawn_child(ANALYZER, arguments)
-        theirs.close()
+        self.spawn(ANALYZER, taps=tuple(self.rings), doorbell=self.doorbell)
         self.configure(self._config.analysis)
         assert self.until(Ready, Failed) == Ready()
 
@@ -83,19 +72,6 @@ class AnalyzerProcess:
         """Tell it what to write."""
         config = Config(clusters=self._config.clusters, analysis=analysis)
         self.send(Configure.to(config))
-
-    def send(self, message: Message) -> None:
-        """Send it a message."""
-        self.control.sendall(msgspec.json.encode(message) + b"\n")
-
-    def until(self, *types: type[Message]) -> ToSupervisor:
-        """The next message of these types; all others are kept in ``heard``."""
-        for line in self._lines:
-            message = msgspec.json.decode(line, type=ToSupervisor)
-            self.heard.append(message)
-            if isinstance(message, types):
-                return message
-        raise AssertionError(f"the analyzer ended without sending {types}")
 
     def tap(self, items: Iterator[Item] | list[Item], *, ring: int = 0) -> None:
         """Write records, waiting for room."""
@@ -114,9 +90,6 @@ class AnalyzerProcess:
         return self
 
     def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._lines.close()
-        self.control.close()
+        self.close()
         for fd in (*self.rings, self.doorbell):
             os.close(fd)
