@@ -66,7 +66,7 @@ class TestAwsKms(KeyServiceContract):
 @pytest.mark.usefixtures("one_session")
 class TestFaultsOfAwsKms(HttpFaults):
     def service_at(self, url: str) -> KeyService:
-        return AwsKms(AwsKmsOptions(region=REGION, url=url, timeout=0.3))
+        return AwsKms(AwsKmsOptions(region=REGION, url=url, timeout=1.0))
 
 
 @pytest.mark.slow

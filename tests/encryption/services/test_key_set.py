@@ -153,7 +153,7 @@ def test_a_service_that_breaks_its_contract(
 ) -> None:
     """What key_service returns has bounds, whatever the service does."""
     with_ = {"path": options.path, "key_file": options.key_file}
-    bounded = key_service(KeySettings(use="file", with_=with_, timeout=0.05))
+    bounded = key_service(KeySettings(use="file", with_=with_, timeout=30))
     wrapped = service.new_data_key("orders").wrapped
 
     def fail(*_: object) -> bytes:
@@ -167,6 +167,7 @@ def test_a_service_that_breaks_its_contract(
         bounded.unwrap("orders", wrapped)
     end = threading.Event()
     monkeypatch.setattr(KeySet, "unwrap", lambda *_: end.wait(30) and b"")
+    bounded = key_service(KeySettings(use="file", with_=with_, timeout=0.05))
     for _ in range(16):
         with pytest.raises(KeyServiceAway, match=r"did not answer within 0.05 s"):
             bounded.unwrap("orders", wrapped)

@@ -43,7 +43,7 @@ class TestFaultsOfVault(HttpFaults):
         monkeypatch.setenv("VAULT_TOKEN", TOKEN)
 
     def service_at(self, url: str) -> KeyService:
-        return VaultTransit(VaultOptions(url=url, timeout=0.3))
+        return VaultTransit(VaultOptions(url=url, timeout=1.0))
 
 
 def test_names_of_keys_do_not_leave_their_path(service: VaultTransit, vault: Vault) -> None:
