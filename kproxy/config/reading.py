@@ -1,7 +1,7 @@
 """Text, a file or options -> a valid Config, or a ConfigError with every mistake."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -64,12 +64,14 @@ def read_config(path: str) -> Config:
     return parse_config(_read(path), path)
 
 
-def config_from_options(options: Options, *, filters: bool = True, warn: Warn | None = None) -> Config:
+def config_from_options(
+    options: Options, *, filters: Callable[[Config], bool] = lambda _: True, warn: Warn | None = None
+) -> Config:
     """Create the configuration from the options of `kproxy run`; with ``file``, from the file, overridden by the other options.
 
     Args:
         options: the command line.
-        filters: check that the filters load.
+        filters: returns whether to check that the filters load.
         warn: for Options.problems_elsewhere of filters; None: nobody is asked over a network.
 
     Raises ConfigError with every mistake; a mistake of an option names the option.
@@ -121,7 +123,9 @@ def refusal(options: Options, sentence: str) -> UsageError:
     return ConfigError([Mistake(*conversion.places[setting], setting, message)], options.file)
 
 
-def _parse(text: str, path: str, options: Options, filters: bool = True, warn: Warn | None = None) -> Config:
+def _parse(
+    text: str, path: str, options: Options, filters: Callable[[Config], bool] = lambda _: True, warn: Warn | None = None
+) -> Config:
     from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
 
     conversion = Conversion()
@@ -181,11 +185,11 @@ def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
     return msgspec.structs.replace(cluster, filters=uses)
 
 
-def _problems(config: Config, filters: bool, warn: Warn | None) -> Iterator[Problem]:
+def _problems(config: Config, filters: Callable[[Config], bool], warn: Warn | None) -> Iterator[Problem]:
     yield from check_values(config)
     yield from check_ports(config)
     yield from check_files(config)
-    if filters:
+    if filters(config):
         yield from check_filters(config, warn)
 
 

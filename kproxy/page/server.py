@@ -1,5 +1,6 @@
 """Open the sources that a person names, and serve the page: an ASGI application."""
 
+import asyncio
 import ctypes
 import signal
 import socket
@@ -8,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+import uvloop
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
@@ -21,7 +22,7 @@ from kproxy.page.security import Guard
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.pipeline.run import Options
-from kproxy.proxy.network.http_server import server_settings
+from kproxy.proxy.network.http_server import PageServer
 
 M_MMAP_THRESHOLD = -3  # malloc.h of glibc
 APART = 8_192  # bytes
@@ -38,18 +39,19 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = ""
 
 
 def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until the process is interrupted, which may be right after *ready*.
+    """Answer until the process is interrupted, which may be right after *ready*."""
 
-    uvicorn takes the signal later; until then it would raise KeyboardInterrupt in the middle of an import, and compiled modules
-    lose exceptions there.
-    """
-    server = uvicorn.Server(server_settings(app))
-    before = signal.signal(signal.SIGINT, server.handle_exit)
-    try:
+    async def work() -> None:
+        interrupted = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+        server = PageServer(app, listener)
+        await server.start()
         ready()
-        server.run(sockets=[listener])
-    finally:
-        signal.signal(signal.SIGINT, before)
+        await interrupted.wait()
+        await server.stop()
+
+    uvloop.run(work())
 
 
 def open_sources(

@@ -56,22 +56,32 @@ def set_process_title(title: str, name: str) -> None:
 
 
 def begin_child(arguments: ChildArguments) -> None:
-    """Ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, take the title.
-
-    Linux kills the child with its parent, so a child that hangs ends as well. Exits at once if the
-    parent is gone already.
-    """
-    for number in IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    """Ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, take the title."""
     if arguments.stack >= 0:
         faulthandler.register(STACK_SIGNAL, os.fdopen(os.dup(arguments.stack), "wb"), all_threads=True)
-    die_with_parent(signal.SIGKILL)
-    if os.getppid() != arguments.parent:
-        os._exit(1)
+    _follow(arguments.parent)
     if arguments.worker < 0:
         set_process_title(f"kproxy: analyzer ({ANALYZER_NAME})", "kproxy:analyzer")
     else:
         set_process_title(f"kproxy: worker {arguments.worker}", f"kproxy:worker{arguments.worker}")
+
+
+def _follow(parent: int) -> None:
+    """Ignore the supervisor's signals, and die with it: Linux kills this process too. Exit if the supervisor is gone already."""
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+
+
+def leave_supervisor(fds: Sequence[int], parent: int) -> None:
+    """In a fork whose signals are blocked: keep only these file descriptors and the standard ones, die with the supervisor."""
+    signal.set_wakeup_fd(-1)
+    os.setpgid(0, 0)
+    _close_other_fds(fds)
+    _follow(parent)
 
 
 def become_child(module: str, arguments: ChildArguments) -> NoReturn:
@@ -82,11 +92,8 @@ def become_child(module: str, arguments: ChildArguments) -> NoReturn:
     """
     code = 1
     try:
-        signal.set_wakeup_fd(-1)
-        os.setpgid(0, 0)
-        _close_other_fds(arguments.fds())
+        leave_supervisor(arguments.fds(), arguments.parent)
         begin_child(arguments)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
         importlib.import_module(module).main(arguments)
         code = 0
     except SystemExit as end:

@@ -5,7 +5,7 @@ cut and escaped: a line stays a line. Only the supervisor writes; workers and th
 messages.py). Writing never waits and never fails: events that a full pipe or disk does not take are counted, and their number is
 logged later.
 
-It uses logging of the standard library rather than structlog: uvicorn and asyncio do too, and structlog with its imports costs
+It uses logging of the standard library rather than structlog: asyncio does too, and structlog with its imports costs
 5.7 MB of a process that is to stay small.
 """
 
@@ -121,7 +121,7 @@ def start_logging(logs: str, fd: int = 2) -> None:
     root.handlers[:] = [LineHandler(fd, style)]
     root.setLevel(logging.INFO)
     logging.raiseExceptions = False
-    for library in ("asyncio", "botocore", "uvicorn"):
+    for library in ("asyncio", "botocore"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

@@ -9,6 +9,7 @@ cdef extern from * nogil:
     """
     #include <fcntl.h>
     #include <link.h>
+    #include <malloc.h>
     #include <stdint.h>
     #include <string.h>
     #include <sys/mman.h>
@@ -60,6 +61,9 @@ cdef extern from * nogil:
         if (pagemap < 0) return;
         dl_iterate_phdr(kproxy_forget_code_of, &pagemap);
         close(pagemap);
+    #ifdef __GLIBC__
+        malloc_trim(0);  /* what imports have freed */
+    #endif
     }
     """
     void kproxy_forget_code()
@@ -84,7 +88,7 @@ def forget_code() -> None:
     """Give up the pages of programs and libraries that this process has read; what it needs, it reads again.
 
     Start-up reads much that is never needed afterwards: symbols, relocations, what initializes a library, and with each page its
-    neighbours. These are pages of files, which the kernel may keep for other processes.
+    neighbours. These are pages of files, which the kernel may keep for other processes. Freed memory is given up too.
     """
     kproxy_forget_code()
 

@@ -93,7 +93,6 @@ def test_decode_imports_only_what_it_uses() -> None:
         "pyarrow",
         "rich.console",
         "starlette",
-        "uvicorn",
         "uvloop",
     }
     assert not imported & {"crc32c", "email", "importlib.metadata", "importlib.resources"}

@@ -10,7 +10,7 @@ Towards clients
 
     listening.py              listening sockets and the options that accepted ones inherit; whether addresses are free
     lingering_close.py        closing without losing what was sent
-    http_server.py            the listening socket and uvicorn's settings, for the live page and the admin server
+    http_server.py            PageServer: HTTP/1.1 for an ASGI application, for the live page and the admin server
 
 Both
 

@@ -11,7 +11,7 @@
     processes.py        how processes are started: forks, commands, environment; their ends, by pidfd
     overview.py         Overview: what the admin pages show of the whole run; asks workers for their connections; adds up the
                         counts of all analyzer processes of a run, so that metrics never go down
-    admin.py            the admin port's pages, and AdminServer, which serves them with uvicorn
+    admin.py            the admin port's pages
     browser_guard.py    BrowserGuard: which requests of browsers are allowed
     stop_pages.py       below /page/api: breakpoints and stopped messages, where page.edits allows them
     stopped.py          StoppedMessages: what breakpoints have stopped in all workers

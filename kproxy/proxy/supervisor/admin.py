@@ -32,24 +32,15 @@ must be an IP address, a loopback name, or one of the names given.
 
 import math
 import resource
-import socket
-from collections.abc import Iterable, Sequence
-from email.utils import formatdate
-from html import escape
-from time import time_ns
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from time import gmtime, strftime, time_ns
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs
 
 import msgspec
-import uvicorn
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.proxy.network.http_server import server_settings
+from kproxy.proxy.network.http_server import Answer, ASGIApp, Receive, Scope, Send, plain, to_json
 from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.live_page import LivePage
@@ -75,35 +66,63 @@ INDEX = """kproxy
 """
 
 
+class Asked:
+    """A request for one of the pages."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        query: bytes = scope["query_string"]
+        self._query = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+
+    @property
+    def accept(self) -> str:
+        return b",".join(value for name, value in self._headers if name == b"accept").decode("latin-1")
+
+    def option(self, name: str, default: str) -> str:
+        """Return the value of ``?name=``."""
+        return self._query.get(name, [default])[-1]
+
+
+Page: TypeAlias = Callable[[Asked], Awaitable[Answer]]
+
+
 def admin_app(
     source: Overview,
     hosts: Iterable[str] = (),
     *,
     guard: BrowserGuard | None = None,
-    more: Sequence[BaseRoute] = (),
+    edits: ASGIApp | None = None,
     page: LivePage | None = None,
-) -> Starlette:
+) -> ASGIApp:
     """The ASGI application.
 
     Args:
         source: what is shown.
         hosts: names under which it may be requested, in addition to loopback names and IP addresses.
         guard: decides who may read and change what is below /page.
-        more: routes below /page.
+        edits: answers what is below /page/api.
         page: answers everything else below /page, and / for requests with the token.
     """
     shown = _Pages(source)
-    routes = [
-        Route("/", shown.index),
-        Route("/metrics", shown.metrics),
-        Route("/healthz", shown.healthz),
-        Route("/readyz", shown.readyz),
-        Route("/connections", shown.connections),
-        Route("/filters", shown.filters),
-        Route("/config", shown.config),
-        *more,
-    ]
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=guard or BrowserGuard(hosts), page=page)])
+    pages: dict[str, Page] = {
+        "/": shown.index,
+        "/metrics": shown.metrics,
+        "/healthz": shown.healthz,
+        "/readyz": shown.readyz,
+        "/connections": shown.connections,
+        "/filters": shown.filters,
+        "/config": shown.config,
+    }
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if edits is not None and scope["path"].startswith(f"{PATH}/"):
+            await edits(scope, receive, send)
+            return
+        wanted = pages.get(scope["path"])
+        answer = plain("there is no such page\n", 404) if wanted is None else await wanted(Asked(scope))
+        await answer(scope, receive, send)
+
+    return _Guard(app, guard or BrowserGuard(hosts), page)
 
 
 class _Pages:
@@ -137,50 +156,45 @@ class _Pages:
             client_metrics_dropped=clients.dropped,
         )
 
-    async def index(self, request: Request) -> Response:
+    async def index(self, asked: Asked) -> Answer:
         """List the pages. A browser that comes here came without the token of the live page, and reads how to get it."""
-        if "text/html" not in request.headers.get("accept", ""):
-            return PlainTextResponse(INDEX)
+        if "text/html" not in asked.accept:
+            return plain(INDEX)
         sentence = "This is the port of kproxy's live page and of its metrics, and the token of the page is missing."
-        return HTMLResponse(token_page(sentence, f"<h2>Without a token</h2><pre>{escape(INDEX)}</pre>"), 401)
+        page = token_page(sentence, f"<h2>Without a token</h2><pre>{INDEX}</pre>")
+        return Answer(page.encode(), "text/html; charset=utf-8", 401)
 
-    async def metrics(self, request: Request) -> Response:
-        text, content_type = self._metrics.render(request.headers.get("accept", ""))
-        return Response(text, headers={"content-type": content_type})
+    async def metrics(self, asked: Asked) -> Answer:
+        return Answer(*self._metrics.render(asked.accept))
 
-    async def healthz(self, _request: Request) -> Response:
+    async def healthz(self, _asked: Asked) -> Answer:
         """Answer while the supervisor runs."""
-        return PlainTextResponse("ok\n")
+        return plain("ok\n")
 
-    async def readyz(self, request: Request) -> Response:
+    async def readyz(self, asked: Asked) -> Answer:
         """Answer 200 while clients are served, else 503 and why."""
         ready, why = self._source.ready()
         status = 200 if ready else 503
-        accepted = request.headers.get("accept", "")
-        if request.query_params.get("format") == "json" or accepted.startswith("application/json"):
-            return _json({"ready": ready, "reason": why, "clusters": self._source.clusters()}, status)
-        return PlainTextResponse("ready\n" if ready else f"{why}\n", status)
+        if asked.option("format", "") == "json" or asked.accept.startswith("application/json"):
+            return to_json({"ready": ready, "reason": why, "clusters": self._source.clusters()}, status)
+        return plain("ready\n" if ready else f"{why}\n", status)
 
-    async def filters(self, _request: Request) -> Response:
-        return _json({"counts": self._source.filter_counts()})
+    async def filters(self, _asked: Asked) -> Answer:
+        return to_json({"counts": self._source.filter_counts()})
 
-    async def config(self, _request: Request) -> Response:
-        return _json(self._source.config())
+    async def config(self, _asked: Asked) -> Answer:
+        return to_json(self._source.config())
 
-    async def connections(self, request: Request) -> Response:
+    async def connections(self, asked: Asked) -> Answer:
         """List at most ``limit`` open connections, and how many there are."""
         try:
-            limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
+            limit = int(asked.option("limit", str(DEFAULT_LIMIT)))
         except ValueError:
             limit = -1
         if not 0 <= limit <= MOST_LIMIT:
-            return PlainTextResponse(f"limit is a number from 0 to {MOST_LIMIT:,}\n", 400)
+            return plain(f"limit is a number from 0 to {MOST_LIMIT:,}\n", 400)
         connections = await self._source.connections()
-        return _json({"count": len(connections), "connections": connections[:limit]})
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+        return to_json({"count": len(connections), "connections": connections[:limit]})
 
 
 class _Guard:
@@ -193,8 +207,6 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
-        if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
-            return
         path = scope["path"]
         is_of_page = path == "/" or (path.startswith(PAGE) and not path.startswith(STOPS))
         if self._page is not None and scope["method"] in READING and is_of_page and self._page.is_allowed(scope):
@@ -205,43 +217,24 @@ class _Guard:
 
         async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                date = (b"date", formatdate(usegmt=True).encode("ascii"))  # kproxy doctor compares it with its clock
-                message["headers"] = [*message.get("headers", []), date, *HEADERS]
+                date = strftime("%a, %d %b %Y %H:%M:%S GMT", gmtime())  # kproxy doctor compares it with its clock
+                message["headers"] = [*message.get("headers", []), (b"date", date.encode()), *HEADERS]
             await send(message)
 
         await app(scope, receive, send_guarded)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refused(self, scope: Scope) -> Answer | None:
         if scope["path"].startswith(PAGE):
             refused = self._guard.refusal(scope["method"], scope["headers"])
-            return None if refused is None else JSONResponse({"error": refused[1]}, refused[0])
+            return None if refused is None else to_json({"error": refused[1]}, refused[0])
         if scope["method"] not in READING:
-            return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
+            return plain("nothing can be changed here\n", 405, ((b"allow", b"GET, HEAD"),))
         refused = self._guard.host_refusal(scope["headers"])
-        return None if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])
+        return None if refused is None else plain(f"{refused[1]}\n", refused[0])
 
 
 PATH = "/page/api"
 OFF = "breakpoints are off: set page.edits in the configuration"
-
-
-class AdminServer:
-    """Uvicorn without its main loop, which would wake up ten times a second to look for signals; the supervisor handles those."""
-
-    def __init__(self, listener: socket.socket, app: ASGIApp) -> None:
-        settings = server_settings(app)
-        settings.load()
-        self._server = uvicorn.Server(settings)
-        self._server.lifespan = settings.lifespan_class(settings)
-        self._listener = listener
-
-    async def start(self) -> None:
-        """Answer from now on."""
-        await self._server.startup(sockets=[self._listener])
-
-    async def stop(self) -> None:
-        """Accept no more and close what is open, within about a second."""
-        await self._server.shutdown(sockets=[self._listener])
 
 
 class PageEntry:
@@ -251,20 +244,19 @@ class PageEntry:
         self._fleet = fleet
         self._loaded: ASGIApp | None = None
 
-    def mount(self) -> Mount:
-        return Mount(PATH, self)
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
-        app: ASGIApp = JSONResponse({"error": OFF}, 404)
+        app: ASGIApp | Answer = to_json({"error": OFF}, 404)
         if self._fleet.config.page.edits:
             self._loaded = app = self._loaded or self._load()
         await app(scope, receive, send)
 
     def _load(self) -> ASGIApp:
-        from kproxy.proxy.supervisor.stop_pages import StopPages  # noqa: PLC0415 - most runs do without
+        from starlette.routing import Mount, Router  # noqa: PLC0415 - most runs do without
+
+        from kproxy.proxy.supervisor.stop_pages import StopPages  # noqa: PLC0415
         from kproxy.proxy.supervisor.stopped import StoppedMessages  # noqa: PLC0415
 
         stopped = StoppedMessages(self._fleet)
         pages = StopPages(stopped, lambda: self._fleet.config.page.records, lambda: self._fleet.config.schemas)
-        return Router(routes=pages.routes())
+        return Router([Mount(PATH, routes=pages.routes())])

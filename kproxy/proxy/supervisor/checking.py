@@ -1,7 +1,7 @@
 """Reads and checks a configuration in a process of its own, so that its filters and YAML are not loaded into the supervisor.
 
-At the start it is a fork (kproxy.cli.running). At a reload it is a new one, as others would wait while a key service is asked: a
-configuration with keys that it refuses is not used.
+The process is a fork, at the start (kproxy.cli.running) as at a reload. A key service is asked too: a configuration with keys
+that it refuses is not used.
 """
 
 import asyncio
@@ -14,10 +14,12 @@ from msgspec import Struct
 from msgspec.json import Decoder, encode
 
 from kproxy.config.reading import Options, config_from_options
-from kproxy.config.structs import Config
+from kproxy.config.structs import Config, FilterUse
 from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
+from kproxy.proxy.child_process import leave_supervisor
 from kproxy.proxy.logs import log, start_logging
-from kproxy.proxy.supervisor.processes import Process, inherited_options, options_file
+from kproxy.proxy.supervisor.processes import forked
+from kproxy.schemas.settings import SchemaSources
 
 PATIENCE_S = 60.0
 
@@ -39,12 +41,19 @@ def answer_file() -> int:
     return os.memfd_create("kproxy answer", 0)
 
 
-def answer(options: Options, file: int) -> NoReturn:
-    """In a process for this alone: check the configuration, write it or what is wrong with it, and end."""
+def answer(options: Options, file: int, present: Config | None = None) -> NoReturn:
+    """In a process for this alone: check the configuration, write it or what is wrong with it, and end.
+
+    *present*: the configuration in use; filters and schemas that are the same there are not checked again.
+    """
     code = 1
     try:
         away: list[tuple[str, str]] = []
-        config = config_from_options(options, warn=lambda event, reason: away.append((event, reason)))
+        config = config_from_options(
+            options,
+            filters=lambda config: present is None or _filters_of(config) != _filters_of(present),
+            warn=lambda event, reason: away.append((event, reason)),
+        )
         start_logging(config.logs)
         for event, reason in away:
             log("warning", event, reason=reason)
@@ -79,20 +88,29 @@ def checked(file: int, code: int) -> Config:
     raise UsageError(said.sentence) if said.mistakes is None else ConfigError(said.mistakes, said.source)
 
 
-async def check(options: Options) -> None:
-    """Check the configuration while the event loop goes on. Raises ConfigError, UsageError."""
-    given, file = options_file(options), answer_file()
-    command = [sys.executable, "-P", "-m", __name__, str(given), str(file)]
-    process = Process(os.posix_spawn(sys.executable, command, os.environ))
-    os.close(given)
+def _filters_of(config: Config) -> tuple[list[list[FilterUse]], SchemaSources]:
+    """Return what asks others: schemas, and the filters of each cluster but faults, which tests change often."""
+    filters = [[use for use in cluster.filters if use.use != "faults"] for cluster in config.clusters]
+    return filters, config.schemas
+
+
+async def read_again(options: Options, present: Config | None) -> Config:
+    """Read and check the configuration while the event loop goes on; *present* as in ``answer``.
+
+    Raises ConfigError, UsageError, OSError.
+    """
+    file = answer_file()
+    supervisor = os.getpid()
+
+    def begin() -> NoReturn:
+        leave_supervisor([file], supervisor)
+        answer(options, file, present)
+
+    process = forked(begin)
     try:
         code = await asyncio.wait_for(asyncio.shield(process.ended), PATIENCE_S)
     except TimeoutError:
         raise UsageError(f"the configuration could not be checked within {PATIENCE_S:g} s") from None
     finally:
         process.kill()
-    checked(file, code)
-
-
-if __name__ == "__main__":
-    answer(inherited_options(int(sys.argv[1])), int(sys.argv[2]))
+    return checked(file, code)

@@ -18,21 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.config.files import filter_files, watched_files
-from kproxy.config.reading import Options, config_from_options, refusal
-from kproxy.config.structs import Config, FilterUse
+from kproxy.config.reading import Options, refusal
+from kproxy.config.structs import Config
 from kproxy.errors import ConfigError, UsageError
 from kproxy.protocol.addresses import as_reached_here, parse_address
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage, ReloadCertificates
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, listen_for_pages
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token
-from kproxy.proxy.supervisor.checking import check
+from kproxy.proxy.supervisor.checking import read_again
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules, kept_for_page
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.system_calls import forget_code
 
 if TYPE_CHECKING:
-    from kproxy.proxy.supervisor.admin import AdminServer, PageEntry
+    from kproxy.proxy.network.http_server import PageServer
+    from kproxy.proxy.supervisor.admin import PageEntry
     from kproxy.proxy.supervisor.live_page import LivePage
 
 DONE, FAILED = 0, 1
@@ -181,16 +182,11 @@ class Supervisor:
 
     async def _read_again(self, by_signal: bool, filters_changed: bool) -> None:
         """Read and use the configuration. Raises UsageError (such as ConfigError), also if a worker cannot use it."""
-        config = config_from_options(self._options, filters=False)
+        config = await read_again(self._options, None if by_signal else self._config)
         if config == self._config and not by_signal and not filters_changed:
             await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
-        filters = _filters_of(config)
-        if any(filters) and (
-            by_signal or (filters, config.schemas) != (_filters_of(self._config), self._config.schemas)
-        ):
-            await check(self._options)
         why = await self._fleet.change(config, filters_changed or (by_signal and self._options.reload_filters))
         if why:
             raise refusal(self._options, why)
@@ -205,11 +201,6 @@ class Supervisor:
         log("info", "the configuration was taken", workers=config.workers)
 
 
-def _filters_of(config: Config) -> list[list[FilterUse]]:
-    """Return the filters of each cluster, without faults: these ask nobody, and tests change them often."""
-    return [[use for use in cluster.filters if use.use != "faults"] for cluster in config.clusters]
-
-
 class Admin:
     """The admin server at its present address. It is loaded for the first connection, as it takes 10 MB."""
 
@@ -222,7 +213,7 @@ class Admin:
         self._page_address = PageAddress()
         self._address: str | None = None
         self._listener: socket.socket | None = None
-        self._serving: asyncio.Task[AdminServer] | None = None
+        self._serving: asyncio.Task[PageServer] | None = None
 
     async def move(self, config: Config) -> None:
         """Listen at the address in *config*, or stop if there is none. Raises OSError, and then nothing has changed."""
@@ -248,15 +239,16 @@ class Admin:
         self._serving = loop.create_task(self._serve(listener, hosts), name="admin")
         self._serving.add_done_callback(_log_fault)
 
-    async def _serve(self, listener: socket.socket, hosts: list[str]) -> "AdminServer":
-        from kproxy.proxy.supervisor.admin import AdminServer, PageEntry, admin_app  # noqa: PLC0415
+    async def _serve(self, listener: socket.socket, hosts: list[str]) -> "PageServer":
+        from kproxy.proxy.network.http_server import PageServer  # noqa: PLC0415
+        from kproxy.proxy.supervisor.admin import PageEntry, admin_app  # noqa: PLC0415
         from kproxy.proxy.supervisor.live_page import LivePage  # noqa: PLC0415
 
         guard = BrowserGuard(hosts, self._token)
         self._page = LivePage(self._fleet, guard, hosts)
         self._entry = self._entry or PageEntry(self._fleet)
-        app = admin_app(self._overview, hosts, guard=guard, more=[self._entry.mount()], page=self._page)
-        server = AdminServer(listener, app)
+        app = admin_app(self._overview, hosts, guard=guard, edits=self._entry, page=self._page)
+        server = PageServer(app, listener)
         await server.start()
         forget_code()
         return server

@@ -14,6 +14,8 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 import msgspec
 
@@ -90,7 +92,12 @@ def signal_name(number: int) -> str:
 
 
 def start_child(module: str, arguments: ChildArguments) -> Process:
-    """Fork a child, which runs main() of the module with *arguments*. Raises OSError.
+    """Fork a child, which runs main() of the module with *arguments*. Raises OSError."""
+    return forked(lambda: become_child(module, arguments))
+
+
+def forked(begin: Callable[[], NoReturn]) -> Process:
+    """Fork a child, which runs *begin* (see leave_supervisor). Raises OSError.
 
     It gets a process group of its own, so that Ctrl-C reaches only the supervisor; a signal for the group that comes before that
     waits until the child ignores it.
@@ -103,7 +110,10 @@ def start_child(module: str, arguments: ChildArguments) -> Process:
     try:
         pid = os.fork()
         if pid == 0:
-            become_child(module, arguments)
+            try:
+                begin()
+            finally:
+                os._exit(1)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:

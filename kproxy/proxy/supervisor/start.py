@@ -44,7 +44,7 @@ def main(options: Options, modules: Modules = OURS, config: Config | None = None
     gc.set_threshold(*COLLECT_AFTER)
     set_process_title(supervisor_title(options), "kproxy")
     try:
-        config = config or config_from_options(options, filters=False)
+        config = config or config_from_options(options, filters=lambda _: False)
     except KproxyError as error:
         print(error, file=sys.stderr)
         return USAGE

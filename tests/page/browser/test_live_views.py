@@ -1,6 +1,5 @@
 """Views of a running proxy: which minutes they show, how they update, and what they say about missing exchanges."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,17 +7,15 @@ from struct import pack
 from typing import Any
 
 import pytest
-import uvicorn
 
 from kproxy.page.left_out import Analyzed
 from kproxy.page.live.store import Live
 from kproxy.page.server import page_app
-from kproxy.proxy.network.http_server import server_settings
-from kproxy.proxy.network.listening import listen_for_pages
 from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally
 from tests.page.browser.driving import Page
 from tests.page.feeding import live
 from tests.page.live.test_feed import Analyzer
+from tests.proxy.supervisor.test_admin import Served
 from tests.support.kafka.processes import eventually
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long]
@@ -56,19 +53,14 @@ def sides(number: int, at: int) -> tuple[Side, Side]:
 @contextmanager
 def served(driver: Any, store: Live) -> Iterator[Page]:
     """Open the page of a store."""
-    with listen_for_pages("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
+    with Served(page_app(store, TOKEN)) as server:
         try:
-            page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
+            page = Page(driver, f"http://127.0.0.1:{server.port}/?token={TOKEN}")
             page.settled()
             page.complaints()  # drop those of an earlier test's page, whose server has ended
             yield page
         finally:
             driver.get("about:blank")
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture

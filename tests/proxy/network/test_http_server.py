@@ -9,13 +9,12 @@ from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from kproxy.proxy.network.http_server import MOST_REQUESTS, server_settings
+from kproxy.proxy.network.http_server import MOST_REQUESTS, PageServer
 from kproxy.proxy.network.listening import listen_for_pages
 from tests.support.ports import free_ports
 
@@ -39,12 +38,12 @@ def while_served(ask: Callable[[int], T]) -> T:
     async def main() -> T:
         app = Starlette(routes=[Route("/", told, methods=["GET", "POST"])])
         with listen_for_pages("127.0.0.1", 0) as listener:
-            server = uvicorn.Server(server_settings(app))
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(server.serve([listener]))
-                answered = await asyncio.to_thread(ask, listener.getsockname()[1])
-                server.should_exit = True
-        return answered
+            server = PageServer(app, listener)
+            await server.start()
+            try:
+                return await asyncio.to_thread(ask, listener.getsockname()[1])
+            finally:
+                await server.stop()
 
     return asyncio.run(main())
 

@@ -24,8 +24,9 @@ from kproxy.config.structs import Cluster, Config, Page
 from kproxy.filters.contract import ClientMetric
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
+from kproxy.proxy.network.http_server import ASGIApp, PageServer
 from kproxy.proxy.shared_state import FilterCount
-from kproxy.proxy.supervisor.admin import OFF, AdminServer, PageEntry, admin_app
+from kproxy.proxy.supervisor.admin import OFF, PageEntry, admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard, cookie_name, host_name
 from kproxy.proxy.supervisor.stop_pages import StopPages
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
@@ -259,11 +260,11 @@ def test_host_names() -> None:
 class Served:
     """The real server, in a thread with a loop of its own."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
-        self._server = AdminServer(self._listener, admin_app(proxy))
+        self._server = PageServer(app, self._listener)
         self._thread = Thread(target=self._loop.run_forever)
 
     def __enter__(self) -> "Served":
@@ -279,7 +280,7 @@ class Served:
 
 
 def test_over_a_real_socket(proxy: Proxy) -> None:
-    with Served(proxy) as served:
+    with Served(admin_app(proxy)) as served:
         connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
         connection.request("GET", "/connections?limit=1")
         assert json.loads(connection.getresponse().read())["count"] == 1500
@@ -299,7 +300,7 @@ def test_over_a_real_socket(proxy: Proxy) -> None:
 
 
 def test_attack_26_a_websocket_is_closed(proxy: Proxy) -> None:
-    with Served(proxy) as served:
+    with Served(admin_app(proxy)) as served:
         connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
         connection.request("GET", "/metrics", headers=upgrade | {"Origin": "http://evil.example"})
@@ -308,7 +309,7 @@ def test_attack_26_a_websocket_is_closed(proxy: Proxy) -> None:
 
 
 def test_an_endless_header_is_not_kept(proxy: Proxy) -> None:
-    with Served(proxy) as served, socket.create_connection(("127.0.0.1", served.port), timeout=20) as client:
+    with Served(admin_app(proxy)) as served, socket.create_connection(("127.0.0.1", served.port), timeout=20) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
         assert b" 400 " in client.recv(100)
 
@@ -329,7 +330,7 @@ def scraped(proxy: Proxy, folder: Path, require: Require, *options: str) -> Iter
     assert prometheus is not None
     scraping = Semaphore(0)  # each scrape begins when the one before is stored
     proxy.on_scrape = scraping.release
-    with Served(proxy) as served:
+    with Served(admin_app(proxy)) as served:
         (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=served.port), encoding="utf-8")
         port = free_ports()
         command = [prometheus, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
@@ -401,7 +402,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 def test_it_is_there_while_the_configuration_allows_edits() -> None:
     fleet: Any = Fleet(Page())
     entry = PageEntry(fleet)
-    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
+    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), edits=entry))
     assert (client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code, fleet.listeners) == (404, [])
     assert client.get("/page/api/stops", headers=TOKEN_HEADERS).json() == {"error": OFF}
     fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))
@@ -415,7 +416,7 @@ def test_it_is_there_while_the_configuration_allows_edits() -> None:
 def test_without_page_edits_no_method_changes_anything(method: str) -> None:
     fleet: Any = Fleet(Page())
     entry = PageEntry(fleet)
-    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
+    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), edits=entry))
     stops: Any = None  # of which only the routes are asked
     paths = {f"/page/api{route.path.replace('{id}', '0-1-1')}" for route in StopPages(stops).routes()}
     for path in {*paths, "/page/api/source", "/page/api/export"}:

@@ -15,17 +15,16 @@ import h11
 import httpx
 import msgspec
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.config.structs import Analysis, Cluster, Config, Page
 from kproxy.page.live.process import SAYS
 from kproxy.proxy.messages import FeedPage
-from kproxy.proxy.network.http_server import MOST_REQUESTS, server_settings
+from kproxy.proxy.network.http_server import MOST_REQUESTS, PageServer
 from kproxy.proxy.network.listening import listen_for_pages
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
@@ -291,23 +290,20 @@ async def page(path: Path, endless: Endless | None = None) -> AsyncIterator[None
     ]
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
-    settings = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none", http="h11")
-    async with serving(listener, settings):
+    async with serving(listener, Starlette(routes=routes)):
         yield
 
 
 @contextlib.asynccontextmanager
-async def serving(listener: socket.socket, settings: uvicorn.Config) -> AsyncIterator[None]:
+async def serving(listener: socket.socket, app: ASGIApp) -> AsyncIterator[None]:
     """An HTTP server in this event loop."""
     listener.listen()
-    server = uvicorn.Server(settings)
-    settings.load()
-    server.lifespan = settings.lifespan_class(settings)
-    await server.startup(sockets=[listener])
+    server = PageServer(app, listener)
+    await server.start()
     try:
         yield
     finally:
-        await server.shutdown(sockets=[listener])
+        await server.stop()
         listener.close()
 
 
@@ -397,7 +393,7 @@ async def test_a_download_waits_for_a_browser_that_does_not_read_and_others_are_
     listener = listen_for_pages("127.0.0.1", 0)
     listener.setblocking(False)
     address = listener.getsockname()
-    async with page(path), serving(listener, server_settings(app)), asyncio.timeout(120):
+    async with page(path), serving(listener, app), asyncio.timeout(120):
         reader, writer = await asyncio.open_connection(*address[:2], limit=1 << 16)
         writer.write(b"GET /huge HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
@@ -442,7 +438,7 @@ def test_a_stream_of_events_ends_where_the_page_is_killed_and_a_download_is_cut(
         listener.setblocking(False)
         address = listener.getsockname()
         page = await asyncio.start_unix_server(killed, path)
-        async with page, serving(listener, server_settings(app)), asyncio.timeout(60):
+        async with page, serving(listener, app), asyncio.timeout(60):
             reader, writer = await asyncio.open_connection(*address[:2])
             writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             answer = await reader.read()
@@ -452,5 +448,5 @@ def test_a_stream_of_events_ends_where_the_page_is_killed_and_a_download_is_cut(
     _, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
     is_of_events = kind.startswith("text/event-stream")
     assert body == b"9\r\ndata: x\n\n\r\n" + (b"0\r\n\r\n" if is_of_events else b""), "no download looks whole"
-    logged = [record for record in caplog.records if record.name.startswith("uvicorn")]
+    logged = [record for record in caplog.records if record.name == "asyncio"]
     assert not (is_of_events and logged)

@@ -126,8 +126,8 @@ def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
         for name, keep_s in (("kept", 3_600.0), ("old", -1.0)):
             metrics = [ClientMetric(name, False, False, (), 2.5)]
             fleet.tell(0, ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s, 5, 7))
-        samples = [sample for family in overview.client_series().families() for sample in family.samples]
-        return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
+        families = overview.client_series().families()
+        return [(one.name, sample.labels["client_id"], sample.value) for one in families for sample in one.samples]
 
     assert unstarted(test) == [("kafka_client_kept", "app", 2.5)]
 

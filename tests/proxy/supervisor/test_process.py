@@ -19,8 +19,11 @@ from urllib.request import urlopen
 import pytest
 
 from kproxy.config.reading import Options
+from kproxy.config.structs import Config
+from kproxy.errors import ConfigError
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.environment import environment
+from kproxy.proxy.supervisor.checking import read_again
 from kproxy.proxy.supervisor.process import FileWatch, stamp
 from kproxy.proxy.supervisor.processes import SUPERVISOR, WORKER, start_child, supervisor_command, supervisor_title
 from tests.support.ports import free_ports
@@ -276,6 +279,25 @@ def test_changed_filters_are_loaded_again_when_asked(run: Run, tmp_path: Path) -
         file.write_text("# changed", encoding="utf-8")
         assert process.until("a file has changed")["file"] == str(file)
         process.until("the configuration was taken")
+
+
+def test_a_reload_reads_the_file_once_and_checks_its_filters(tmp_path: Path) -> None:
+    """From a pipe, which nothing can be read from again."""
+    pipe = tmp_path / "config"
+    os.mkfifo(pipe)
+
+    async def read(rules: str) -> Config:
+        filters = f"[{{use: deny, with: {{rules: {rules}}}}}]"
+        text = f"clusters: [{{listen: 127.0.0.1:1, bootstrap: [b:1], filters: {filters}}}]"
+        writing = asyncio.ensure_future(asyncio.to_thread(pipe.write_text, text))
+        async with asyncio.timeout(20):
+            config = await read_again(Options(file=str(pipe)), None)
+        await writing
+        return config
+
+    assert asyncio.run(read("[{when: 'apiName == \"Fetch\"'}]")).clusters[0].filters[0].use == "deny"
+    with pytest.raises(ConfigError, match="Fetch"):
+        asyncio.run(read("[{when: 'apiName == Fetch'}]"))
 
 
 @pytest.fixture

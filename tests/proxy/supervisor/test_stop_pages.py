@@ -40,7 +40,7 @@ class StopPage:
         self.worker = self.fleet.children[0]
         self.worker.answer = self._answer
         entry = PageEntry(self.fleet)  # type: ignore[arg-type]
-        self.client = Client(admin_app(Proxy(), guard=BrowserGuard(token=TOKEN), more=[entry.mount()]))
+        self.client = Client(admin_app(Proxy(), guard=BrowserGuard(token=TOKEN), edits=entry))
         self.ask("GET", "/stops")
         words = (
             "default",
