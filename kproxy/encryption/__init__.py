@@ -75,16 +75,35 @@ What the associated data binds, and what it cannot
     to the key's name and the data key; an encrypted record key to the topic, the key's name and its data key. Whoever can write
     to the broker's disk cannot change a value, move it to another record key, header, field or topic, without an error.
     Not bound: the partition and the offset, which are not known on Produce, and which mirrors and repartitioning change; the
-    timestamp, which brokers set with LogAppendTime; headers to their value and to one another, as mirrors add some. So an
-    attacker with the broker's disk can delete records and repeat old ones: under the same record key in the same topic, an old
-    value stands for a new one. He sees record keys that stay plain, headers, times, sizes, the topic, the names of keys, and who
-    writes when. He can also put plain records of his own into a topic, or change the marker and a size after it, so that an
-    encrypted value is given out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted.
+    timestamp, which brokers set with LogAppendTime; headers to their value and to one another, as mirrors add some; the cluster,
+    unless the name of the key has it (``{cluster}``). So an attacker with the broker's disk can
+      delete records and headers, repeat old ones, and change their order, partition and time: under the same record key in the
+          same topic, an old value stands for a new one. All records without a key have the same, none;
+      put null in place of a value, as nulls are plain: compaction then deletes what is stored under that key;
+      put plain records of his own into a topic, or change the marker and a size after it, so that an encrypted value is given
+          out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted, but no nulls;
+      have consumers stop at records that do not open, or wait for thousands of them (``unreadable: skip`` leaves them out);
+      have the key service asked for data keys that never were: eight at a time by each worker, each again after a minute;
+      move records to a topic of the same name in another cluster, where a rule names the same key;
+      see record keys that stay plain, headers, times, sizes, the topic, the names of keys, and who writes when.
     A rule opens records of the key that it names, and of those that it names as ``other_keys``. Whoever may use one of those
     keys at the key service can write values that open.
     Mirrors that copy records as they are to a topic of another name (MirrorMaker's default adds the name of the cluster): the
     rule for that topic has to name the topics that its records come from (``written_to``). Clients that read and write through
     kproxy, such as Streams and Connect, encrypt again for the topic that they write to.
+
+Who reads all the same
+
+    Clients of kproxy: it decrypts for whoever reaches its listener and whom the broker lets read. Where clients log in at the
+    brokers, whoever administers these can give himself a user and the right to read, and then read through kproxy. So have
+    kproxy log clients in itself (``authentication``), say with the filter deny who may read, and let brokers' operators not
+    reach its listener otherwise.
+    Whoever answers Metadata in the place of brokers (their operators; on a network without ``broker_tls``, anybody): clients
+    write by topic id, and kproxy knows their names from Metadata. An id with two names has none, and is refused. But a kproxy
+    that was started in between, or has learned 200,000 other ids since, knows the second alone, and writes plain if no rule
+    names that. A last rule for ``"*"`` leaves no topic plain.
+    Whoever reads the memory of kproxy (root on its machine; a core dump, a swapped page) or its captures, or has its login at the
+    key service.
 
 Compression
 
