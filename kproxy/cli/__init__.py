@@ -49,11 +49,17 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:  # answered without importing Click
         try:
             print(f"kproxy {__version__}", flush=True)
-        except BrokenPipeError:
+        except OSError as error:
             from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - --version imports nothing
 
             forget_output()
+            if not isinstance(error, BrokenPipeError):
+                sys.exit(f"kproxy: standard output: {error.strerror}")
         sys.exit(0)
+    import signal  # noqa: PLC0415 - --version imports nothing
+
+    if is_process and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends an import without a traceback
     before = gc.get_threshold()
     gc.disable()  # start-up makes thousands of objects that stay: without collections it is a tenth faster
     try:
@@ -71,7 +77,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def end_start_up() -> None:
-    """Switch the garbage collector on, once the command is imported; modules loaded until now are never collected."""
+    """Switch the garbage collector on, once the command is imported; modules loaded until now are never collected.
+
+    From now on Ctrl-C is a KeyboardInterrupt again, which app.main expects.
+    """
+    import signal  # noqa: PLC0415 - --version imports nothing
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     gc.enable()

@@ -136,7 +136,7 @@ def _click_sentence(error: click.ClickException, arguments: list[str]) -> str:
         if error.possibilities:
             message += f" (did you mean {' or '.join(sorted(error.possibilities))}?)"
     else:
-        message = error.format_message().strip()
+        message = " ".join(error.format_message().split())  # Click lists choices on lines of their own
     extra = EXTRA.fullmatch(message)
     if extra and context is not None and any("-c" in one.opts for one in context.command.params):
         message = f"{extra[1]} is an argument too many: write -c {extra[1]}"

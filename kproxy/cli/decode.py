@@ -139,12 +139,12 @@ def decode(
     the fields: those of jsonl, where request and response are Kafka's own JSON, and
     topics, groups and principal, as in '"orders" in topics'.
 
-    --format parquet writes a folder for each table: connections, exchanges,
-    record_batches, offsets, group_events, topic_activity, errors, partition_states,
-    share_deliveries and, with --records, records. Existing tables are replaced. _kproxy.json is written
-    last: a directory without it is not complete. The metadata of the files, and
-    kproxy sql TABLES "DESCRIBE exchanges", say what the columns are. Needs
-    pip install 'kproxy-kafka[parquet]'.
+    --format parquet (pip install 'kproxy-kafka[parquet]') writes a folder for each
+    table: connections, exchanges, record_batches, offsets, group_events,
+    topic_activity, errors, partition_states, share_deliveries and, with --records,
+    records. Existing tables are replaced. _kproxy.json is written last: a directory
+    without it is not complete. The metadata of the files, and
+    kproxy sql TABLES "DESCRIBE exchanges", say what the columns are.
 
     \b
     Exit status:

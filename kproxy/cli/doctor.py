@@ -80,7 +80,7 @@ def doctor(
     try:
         configuration: Config = config_from_options(options)
     except ConfigError as error:
-        if not error.source:
+        if not any(mistake.line for mistake in error.mistakes):  # of options, or the file cannot be read
             raise
         advice, found = "correct it; kproxy check --schema has every setting", list(error.lines())
 

@@ -121,8 +121,8 @@ def replay(
     Answers that differ are told by field, with both values and the reason, where one is known; what differs between any
     two clusters, such as ids and times, is counted. A fresh cluster with the recorded one's settings answers best.
 
-    A cluster that wants a login (SASL: PLAIN or SCRAM) gets one from --command-config, on every connection; read are
-    security.protocol, sasl.mechanism, sasl.jaas.config, and a PEM ssl.truststore.location:
+    With --command-config kproxy logs in (SASL: PLAIN or SCRAM) on every connection. It reads these settings of the file, and
+    a PEM ssl.truststore.location:
 
     \b
     security.protocol=SASL_SSL

@@ -105,7 +105,7 @@ def kproxy_spark() -> None:
 @click.option("--once", is_flag=True, help="With --follow: end when all present files were read.")
 @click.option("--checkpoint", metavar="DIR", help="With --follow: a folder where Spark keeps which files were read.")
 @click.option(
-    "--master", metavar="URL", help="Spark's master; by default that of spark-submit, else this machine, without Spark."
+    "--master", metavar="URL", help="Spark's master; spark-submit's by default, else this machine, without Spark."
 )
 def ingest(
     inputs: tuple[str, ...],
@@ -134,7 +134,9 @@ def ingest(
     listed in DIR/_kproxy/quarantine, with the reason.
 
     \b
-    Exit status: 0 everything was read; 3 something could not be read, now or earlier; the rest was.
+    Exit status:
+      0  everything was read
+      3  something could not be read, now or earlier; the rest was
     """
     if follow and checkpoint is None:
         raise UsageError("--follow needs --checkpoint DIR")
@@ -197,7 +199,7 @@ def ingest(
     metavar="DIR",
     help="A disk that all executors see; a cluster needs it for captures, logs, lakes, and --cluster, --from, --to.",
 )
-@click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
+@click.option("--master", metavar="URL", help="Spark's master; spark-submit's by default, else local[*].")
 def report(
     sources: tuple[str, ...],
     cluster: str | None,

@@ -128,6 +128,8 @@ def _password(name: str) -> str:
         password: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     else:
         password = sys.stdin.readline(LONGEST_PASSWORD + 2).removesuffix("\n").removesuffix("\r")
-    if not 0 < len(password.encode("utf-8", "surrogateescape")) <= LONGEST_PASSWORD or "\0" in password:
+    if not password:
+        raise UsageError(f"no password on standard input: its first line is the password of {name}")
+    if len(password.encode("utf-8", "surrogateescape")) > LONGEST_PASSWORD or "\0" in password:
         raise UsageError(f"a password has 1 to {LONGEST_PASSWORD} bytes, none of them NUL")
     return password

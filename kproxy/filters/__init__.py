@@ -5,7 +5,6 @@
     error_responses.py      the response in which everything that a request asks for has an error, for every API and version;
                             partitions of a Produce request refused while the others go on
     passage.py              Passage: takes one held frame from filter to filter; how faults of filters are counted
-    options.py              names of kproxy.options, for filters that import them from here
     reference.py            the pages of `kproxy filters`, made from options and docstrings
     loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
     addresses.py            where the facts have addresses of brokers in responses; the head and the tail of a response

@@ -128,15 +128,18 @@ def check_standard_input(names: Sequence[Path]) -> None:
 def files_of(name: Path) -> list[Path]:
     """Return the files that a name stands for: a file or pipe, all files of a folder, or those that match a pattern.
 
-    Raises UsageError if there are none.
+    Raises UsageError if there are none, or the folder cannot be read.
     """
-    if str(name) == STANDARD_INPUT or (name.exists() and not name.is_dir()):
-        return [name]
-    if name.is_dir():
-        found = sorted(path for path in name.iterdir() if path.is_file() and path.name[0] not in "._")
-        if not found:
-            raise UsageError(f"{name}: there is no file in this folder")
-        return found
+    try:
+        if str(name) == STANDARD_INPUT or (name.exists() and not name.is_dir()):
+            return [name]
+        if name.is_dir():
+            found = sorted(path for path in name.iterdir() if path.is_file() and path.name[0] not in "._")
+            if not found:
+                raise UsageError(f"{name}: there is no file in this folder")
+            return found
+    except PermissionError as error:
+        raise UsageError(f"{name}: the folder cannot be read: {error.strerror}") from error
     if WILDCARDS.search(str(name)):
         matched = sorted(Path(path) for path in glob.glob(str(name), recursive=True))  # noqa: PTH207 - it may be absolute
         found = [file for path in matched for file in (files_of(path) if path.is_dir() else [path])]
@@ -206,6 +209,8 @@ def _begin(path: Path) -> CaptureFile | LogFile:
 
 def _is_other_json(path: Path) -> bool:
     """Whether the first line is JSON, though not of a decoded log: such a file is not damaged."""
+    if not os.access(path, os.R_OK):
+        return False
     with path.open("rb") as file:
         line = file.readline(LONGEST_FIRST)
     try:
@@ -216,8 +221,8 @@ def _is_other_json(path: Path) -> bool:
 
 
 def plain_size(file: Path) -> int | None:
-    """Return the size of a plain file; None for a pipe or a compressed file, whose size is not known."""
-    if not file.is_file():
+    """Return the size of a plain file; None for a pipe, a compressed file, and one that cannot be read."""
+    if not (file.is_file() and os.access(file, os.R_OK)):
         return None
     with file.open("rb") as start:
         magic = start.read(4)

@@ -11,8 +11,8 @@ import re
 import stat
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
@@ -61,6 +61,7 @@ class Sink(Closing):
 
     def __init__(self, path: Path | None, *, live: bool) -> None:
         self._file = _open(path)
+        self._name = str(path or "standard output")
         self._owned = path is not None
         self._live = live
         self._buffered: list[bytes] = []
@@ -73,14 +74,11 @@ class Sink(Closing):
             self.flush()
 
     def flush(self) -> None:
-        """Write buffered lines. Raises OutputClosed if the reading end of the pipe is closed (``| head``)."""
+        """Write buffered lines. Raises OutputClosed if the reading end of the pipe is closed (``| head``), else OSError."""
         buffered, self._buffered, self._size = self._buffered, [], 0
-        try:
+        with self._errors_with_name():
             self._file.write(b"".join(buffered))
             self._file.flush()
-        except BrokenPipeError:
-            forget_output()
-            raise OutputClosed from None
 
     def close(self, error: BaseException | None = None) -> None:
         """Flush, unless *error* is about writing itself, and close the file."""
@@ -89,7 +87,18 @@ class Sink(Closing):
                 self.flush()
         finally:
             if self._owned:
-                self._file.close()
+                with self._errors_with_name():
+                    self._file.close()
+
+    @contextmanager
+    def _errors_with_name(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            forget_output()
+            raise OutputClosed from None
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._name) from error
 
 
 def check_output(path: Path | None, inputs: list[Path]) -> None:
@@ -102,7 +111,11 @@ def check_output(path: Path | None, inputs: list[Path]) -> None:
         if path.exists() and source.exists() and path.samefile(source):
             raise UsageError(f"{path} is also an input; give -o another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        why = "cannot be written" if path.parent.is_dir() else "cannot be created: its folder does not exist"
+        why = (
+            "cannot be written: Permission denied"
+            if path.parent.is_dir()
+            else "cannot be created: its folder does not exist"
+        )
         raise UsageError(f"{path} {why}")
 
 

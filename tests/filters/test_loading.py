@@ -173,7 +173,7 @@ def test_the_chain_is_given_what_it_needs() -> None:
 
 TYPED = """
 from kproxy.filters.contract import Filter
-from kproxy.filters.options import Options
+from kproxy.options import Options
 
 class MineOptions(Options, frozen=True):
     level: int = 3
