@@ -36,9 +36,12 @@ ANY_CLIENT = "?:0"
 
 
 async def examine_cluster(
-    config: Config, cluster: Cluster, patience: float, login: Credentials | None = None
+    config: Config, cluster: Cluster, patience: float, login: Credentials | None, topics: list[str]
 ) -> AsyncIterator[Finding]:
-    """Examine every bootstrap broker, then all brokers that the first one advertises. *login*: if brokers require one."""
+    """Examine every bootstrap broker, then all brokers that the first one advertises.
+
+    *login*: if brokers require one. *topics*: gets the topics of the cluster, if filters have to do with them.
+    """
     if cluster.addresses.mode == "transparent":
         yield note(
             cluster.name, "transparent mode: each connection goes where its client wanted, so no broker is known here"
@@ -67,7 +70,7 @@ async def examine_cluster(
             yield finding
         async for finding in _advertised(cluster, first, listening, patience):
             yield finding
-        async for finding in examine_rules(cluster, first, patience, login):
+        async for finding in examine_rules(cluster, first, patience, login, topics):
             yield finding
     async for finding in examine_names(cluster, [node for node, _, _ in first.brokers] if first else [], patience):
         yield finding

@@ -49,9 +49,10 @@ async def examine(
     for finding in examine_machine(config, running=running is not None):
         yield finding
     for cluster in config.clusters:
-        async for finding in examine_cluster(config, cluster, patience, login):
+        topics: list[str] = []
+        async for finding in examine_cluster(config, cluster, patience, login, topics):
             yield finding
-        async for finding in examine_keys(cluster):
+        async for finding in examine_keys(cluster, topics):
             yield finding
     if running:
         async for finding in examine_through(config, patience, login):

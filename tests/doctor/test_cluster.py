@@ -267,7 +267,7 @@ async def test_topics_of_rules_are_compared_with_those_of_the_cluster(
 ) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     GivenService.keys = GivenKeys()
-    rules = [{"topics": ["orders", "pay-*"], "key": "k"}, {"topics": ["order", "bil-*"], "key": "k"}]
+    rules = [{"topics": ["orders", "pay-*"], "key": "k-{topic}"}, {"topics": ["order", "bil-*"], "key": "k"}]
     use = {"use": "encrypt", "with": {"keys": {"use": "given"}, "rules": rules}}
     subject = "default: topics of filters[0]"
     async with broker(topics=["orders", "pay-1", "bill-1"]) as port:
@@ -282,6 +282,10 @@ async def test_topics_of_rules_are_compared_with_those_of_the_cluster(
     async with broker(topics=["orders", "pay-1"]) as port, login_broker() as closed:
         found = await findings(config_of(tmp_path, f"127.0.0.1:{port}", cluster_filters=[use]))
         assert good(subject, "the cluster has them") in found
+        assert [one.subject for one in found if "key k" in one.subject] == [
+            "default: key k-orders of given",
+            "default: key k-pay-1 of given",
+        ]
         config = config_of(tmp_path, f"127.0.0.1:{closed.port}", cluster_filters=[use])
         (said,) = [one for one in await findings(config) if one.subject == subject]
         assert (said.state, said.what[-36:]) == (State.NOTE, "brokers tell them only after a login")
