@@ -306,8 +306,8 @@ def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(s
 
 
 def test_no_consumer_is_taken_for_dead_while_each_of_its_requests_waits_as_long_as_it_may(start: Starts) -> None:
-    """With the time of the default, and the session timeout of clients' defaults (45 s): it joins once and stays."""
-    scene = start(page={"hold": 5, "away": 300})
+    """With two fifths of the default's 5 s, and of the 45 s of clients' session timeout: it joins once and stays."""
+    scene = start(page={"hold": 2, "away": 300})
     assert scene.produce(b"read by a group").result(60) is None
     scene.person.stop_at('clientId == "member"')
     lost: list[str] = []
@@ -318,7 +318,7 @@ def test_no_consumer_is_taken_for_dead_while_each_of_its_requests_waits_as_long_
         "group.id": scene.topic,
         "log_level": 0,
     }
-    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "session.timeout.ms": 45_000})
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "session.timeout.ms": 18_000})
     consumer.subscribe(
         [scene.topic], on_revoke=lambda *_: lost.append("revoked"), on_lost=lambda *_: lost.append("lost")
     )
