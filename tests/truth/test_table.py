@@ -133,20 +133,26 @@ def reconnects(folder: Path) -> None:
 
 
 def broker_killed(folder: Path) -> None:
-    """Which broker went away, when, and how long its client needed; and one that stood still, within a second."""
-    tables = Rows()
-    for number in (1, 2):
-        host, name = f"10.0.7.{number}", f"shop-{number}"
-        gone = {"broker_address": "10.0.7.90", "closed_by": "broker", "closed_at": moment(10)}
-        tables.client(name, host, **gone).produce(9.5, "orders", number)
-        elsewhere = tables.client(name, host, broker_address="10.0.7.91", closed="end of capture")
-        elsewhere.produce(10 + 3 * number, "orders", number)
-        elsewhere.produce(40, "orders", number)
-    rows = tables.answer(folder, "broker_away")
-    assert {(row["broker"], row["how"], row["went_at"]) for row in rows} == {
-        ("10.0.7.90:9092", "closed its connections", moment(10))
-    }
-    assert {row["client_id"]: row["needed_ms"] // 1000 for row in rows} == {"shop-1": 3, "shop-2": 6}
+    """Which broker went away, when, and how long its clients needed; of two listeners one that answers is enough."""
+    for gone in (True, False):
+        tables = Rows()
+        for number in (1, 2):
+            host, name = f"10.0.7.{number}", f"shop-{number}"
+            ended = {"broker_address": "10.0.7.90", "closed_by": "broker", "closed_at": moment(10)}
+            client = tables.client(name, host, broker_port=9091 + number, **ended)
+            client.ask(9, ApiKey.METADATA, advertised=[f"1 10.0.7.90:{9091 + number}", "2 10.0.7.91:9092"])
+            client.produce(9.5, "orders", number)
+            elsewhere = tables.client(name, host, broker_address="10.0.7.91", closed="end of capture")
+            elsewhere.produce(10 + 3 * number, "orders", number)
+            elsewhere.produce(40, "orders", number)
+        if not gone:
+            tables.client("shop-3", broker_address="10.0.7.90", broker_port=9093).produce(11, "orders")
+        rows = tables.answer(folder / str(gone), "broker_away")
+        assert {(row["broker"], row["how"], row["went_at"], row["brokers_in_turn"]) for row in rows} == (
+            {("10.0.7.90:9092", "closed its connections", moment(10), 1)} if gone else set()
+        )
+        needed = {row["client_id"]: row["needed_ms"] // 1000 for row in rows}
+        assert needed == ({"shop-1": 3, "shop-2": 6} if gone else {})
 
 
 def three_join(_: Path) -> None:

@@ -171,26 +171,30 @@ who AS (
 ),
 -- Brokers behind Java clients of the target: the APIs that clients ask them for, as far as they were seen to offer versions.
 broker_asked AS (
-  SELECT u.broker_address, u.broker_port, u.api_key,
+  SELECT n.node, u.api_key, min(u.broker_address) AS address,
     max(u.api_name) AS api_name,
+    min(o.highest) AS highest,
     sum(u.requests) AS requests,
     min(u.first_micros) AS first_micros
   FROM used_versions u
   JOIN who w ON w.client = u.client
+  JOIN broker_versions o
+    ON o.broker_address = u.broker_address AND o.broker_port = u.broker_port AND o.api_key = u.api_key
+  JOIN (SELECT DISTINCT c.broker_address, c.broker_port, k.node
+    FROM connections c JOIN client_connections k ON k.connection_id = c.connection_id) n
+    ON n.broker_address = u.broker_address AND n.broker_port = u.broker_port
   WHERE w.role = 'client' AND u.api_key NOT IN (17, 18, 36)
-  GROUP BY u.broker_address, u.broker_port, u.api_key
+  GROUP BY n.node, u.api_key
 ), broker_judged AS (
   SELECT b.*,
-    t.release AS target, r.lowest AS client_lowest, o.highest,
-    CASE WHEN o.highest < r.lowest THEN 2 ELSE 0 END AS badness
+    t.release AS target, r.lowest AS client_lowest,
+    CASE WHEN b.highest < r.lowest THEN 2 ELSE 0 END AS badness
   FROM broker_asked b
   CROSS JOIN target t
-  JOIN broker_versions o
-    ON o.broker_address = b.broker_address AND o.broker_port = b.broker_port AND o.api_key = b.api_key
   LEFT JOIN answered r ON r.api_key = b.api_key
 ), broker_words AS (
   SELECT j.*,
-    max(j.badness) OVER (PARTITION BY j.broker_address, j.broker_port) AS worst,
+    max(j.badness) OVER (PARTITION BY j.node) AS worst,
     
       api_name || ': Java clients of ' || target || ' speak v' || CAST(client_lowest AS VARCHAR) || ' and later; the broker offers no more than v' ||
       CAST(highest AS VARCHAR)
@@ -198,9 +202,9 @@ broker_asked AS (
   FROM broker_judged j
 ), broker_rows AS (
   SELECT 'broker' AS asker,
-    broker_address || ':' || CAST(broker_port AS VARCHAR) AS client_id,
+    node AS client_id,
     CAST(NULL AS VARCHAR) AS principal,
-    [broker_address] AS addresses,
+    sorted_set(address) AS addresses,
     CAST(NULL AS VARCHAR) AS software,
     CAST(NULL AS VARCHAR) AS software_version,
     false AS inferred, worst AS badness,
@@ -216,7 +220,7 @@ broker_asked AS (
     CAST(count(*) AS BIGINT) AS apis,
     CAST(sum(requests) AS BIGINT) AS requests
   FROM broker_words
-  GROUP BY broker_address, broker_port, worst, target
+  GROUP BY node, worst, target
 ), unknown_target AS (
   SELECT 'release' AS asker,
     $target AS client_id,

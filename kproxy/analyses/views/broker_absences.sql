@@ -1,11 +1,11 @@
 /*
 meaning: >-
-  The times for which a broker answered nobody for three seconds or more (from last_us to back_us, or to the end of its cluster's captures,
+  The times for which a broker (client_connections.node) answered nobody for three seconds or more (from last_us to back_us, or to the end of its cluster's captures,
   until_us), after it closed two connections that were at work, or left requests on two connections without an answer (how).
 stored: true
 */
 WITH answers AS (
-    SELECT cluster, broker, epoch_us(response_at) AS at_us FROM client_exchanges WHERE response_at IS NOT NULL
+    SELECT cluster, node AS broker, epoch_us(response_at) AS at_us FROM client_exchanges WHERE response_at IS NOT NULL
 ), ends AS (
     SELECT c.cluster, max(t.until_us) AS until_us
     FROM client_connections AS c
@@ -17,11 +17,10 @@ WITH answers AS (
     WHERE api_key IN (0, 1, 8, 12, 14, 68) AND (api_key IN (0, 1) OR len(error_codes) = 0)
     GROUP BY connection_id
 ), closings AS ( -- connections that were at work ten seconds before
-    SELECT c.cluster, c.broker, epoch_us(r.closed_at) AS at_us
+    SELECT c.cluster, c.node AS broker, c.closed_us AS at_us
     FROM client_connections AS c
-    JOIN connections AS r ON r.connection_id = c.connection_id
     JOIN at_work AS w ON w.connection_id = c.connection_id
-    WHERE c.closed_by = 'broker' AND c.role = 'client' AND epoch_us(r.closed_at) - w.at_us <= 10000000
+    WHERE c.closed_by = 'broker' AND c.role = 'client' AND c.closed_us - w.at_us <= 10000000
 ), marked_closings AS (
     SELECT *, CASE WHEN at_us - lag(at_us) OVER (PARTITION BY cluster, broker ORDER BY at_us) <= 3000000 THEN 0 ELSE 1 END AS begins
     FROM closings
@@ -39,7 +38,7 @@ WITH answers AS (
     FROM answers AS a
     JOIN ends AS e ON e.cluster = a.cluster
 ), pending AS ( -- what a broker that works would have answered by then
-    SELECT e.cluster, e.broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
+    SELECT e.cluster, e.node AS broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
         coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
         e.api_key <> 0 OR e.acks = 1 AS is_own_work -- acks=all waits for other brokers
     FROM client_exchanges AS e

@@ -50,15 +50,15 @@ frame:
   order_by: needed_ms DESC NULLS LAST
 */
 WITH done AS ( -- what clients do at brokers: at_us is when it was answered without an error
-    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'produce' AS kind, topic AS name, partition, at_us
+    SELECT client_id, client_address, cluster, node AS broker, connection_id, exchange, software, 'produce' AS kind, topic AS name, partition, at_us
     FROM client_batches
     WHERE direction = 'produce' AND error_code = 0 AND acks <> 0
     UNION ALL
-    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'fetch', topic, partition, at_us
+    SELECT client_id, client_address, cluster, node, connection_id, exchange, software, 'fetch', topic, partition, at_us
     FROM client_offsets
     WHERE kind = 'fetch' AND error_code = 0 AND replica_id < 0
     UNION ALL
-    SELECT client_id, client_address, cluster, broker, connection_id, exchange, software, 'group', group_id, -1, epoch_us(response_at)
+    SELECT client_id, client_address, cluster, node, connection_id, exchange, software, 'group', group_id, -1, epoch_us(response_at)
     FROM client_exchanges
     WHERE api_key IN (8, 12, 14, 68) AND response_at IS NOT NULL AND len(error_codes) = 0
 ), away AS (

@@ -29,7 +29,7 @@ frame:
   group_by: [client_id, client_address, cluster, coordinated AS resource]
   pause: pause_seconds
   values:
-    brokers: count(DISTINCT broker)
+    brokers: count(DISTINCT node)
     went_on: max(last_worked_us) > max(at_us)
   derived: {severity: CASE WHEN went_on THEN 'warning' ELSE 'critical' END}
   having: errors >= $min_errors AND seconds >= $min_seconds

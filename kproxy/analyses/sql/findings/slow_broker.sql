@@ -51,7 +51,7 @@ frame:
   having: requests >= $min_requests AND slow > 0 AND percent >= $min_percent
   order_by: percent DESC, slow DESC
 */
-SELECT e.*, a.own_micros AS took_us
+SELECT e.* REPLACE (e.node AS broker), a.own_micros AS took_us
 FROM client_exchanges AS e
 JOIN answered_exchanges AS a ON a.connection_id = e.connection_id AND a.exchange = e.exchange
 WHERE e.api_key NOT IN (1, 11, 14, 78) AND coalesce(e.throttle_time_ms, 0) = 0

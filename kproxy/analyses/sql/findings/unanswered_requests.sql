@@ -47,7 +47,7 @@ WITH unanswered AS (
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
         AND NOT EXISTS ( -- see broker_away
             FROM broker_absences AS b
-            WHERE b.cluster = e.cluster AND b.broker = e.broker AND e.at_us <= coalesce(b.back_us, b.until_us)
+            WHERE b.cluster = e.cluster AND b.broker = e.node AND e.at_us <= coalesce(b.back_us, b.until_us)
                 AND coalesce(c.closed_us, b.until_us) >= b.went_us)
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
 ), given_up AS (
