@@ -7,6 +7,7 @@ import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.report.templates import fill
+from kproxy.protocol import ApiKey
 from tests.support.group_traffic import KEYS, GroupTraffic
 from tests.support.sampled import sampled
 
@@ -142,6 +143,25 @@ def test_the_last_members_that_fall_silent_have_a_row(tmp_path: Path) -> None:
     )  # 14 s to 16 s + 10 s
     assert "since its last Heartbeat, its connection stayed open" in row["evidence"]
     assert row["evidence"].endswith("also: app-2 went silent")
+
+
+def test_members_whose_coordinator_is_gone_did_not_fall_silent(tmp_path: Path) -> None:
+    traffic = silent(60)
+    for member in ("m1", "m2"):
+        traffic.send(17, member, ApiKey.HEARTBEAT, {"group_id": "g", "member_id": member, "generation_id": 2}, None)
+    assert len(traffic.rows(tmp_path, "rebalances")) == 2
+
+
+def test_a_share_group_assigns_partitions_in_the_epochs_after_its_members_joined(tmp_path: Path) -> None:
+    """As of Kafka 4.3: one epoch later, once their state is made, or the interval of assignments is over."""
+    traffic = GroupTraffic("g")
+    for step in (
+        (0, "m1", 0, 2), (5, "m1", 2, 3), (6, "m2", 0, 3), (10, "m1", 3, 4), (11, "m2", 3, 4),
+        (20, "m2", -1, -1), (25, "m1", 4, 5),
+    ):  # fmt: skip
+        traffic.epoch("share", *step)
+    causes = [(row["generation_to"], row["cause"]) for row in traffic.rows(tmp_path, "rebalances")]
+    assert causes == [(2, "joined"), (3, "joined"), (4, "follow-up"), (5, "left")]
 
 
 @pytest.mark.parametrize("until", [20, 25.9])

@@ -148,7 +148,7 @@ WITH generations AS (
   -- generations for which no change of a member was seen
   SELECT g.group_key, g.generation, g.group_type, g.place, CASE
       -- a new member of another group than a classic one gets its partitions when the others have given them up
-      WHEN g.group_type = 'consumer' AND EXISTS (
+      WHEN g.group_type IN ('consumer', 'share') AND EXISTS (
         SELECT 1 FROM generations b JOIN group_changes c ON c.group_key = b.group_key AND c.generation = b.generation
         WHERE b.group_key = g.group_key AND b.place = g.place - 1 AND c.how = 'joined')
         AND NOT EXISTS (SELECT 1 FROM never_had v WHERE v.group_key = g.group_key AND v.generation = g.generation) THEN 'follow-up'
