@@ -8,6 +8,7 @@
     offsets.pyx    rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
     partitions.pyx rows of partition_states and share_deliveries
     group_events.pyx rows of group_events: a function for each API that is about groups
+    changed.py     what administrators change, in words: a column of exchanges
     errors.py      rows of errors: the codes of a response, and what each is about
     records.py     rows of records, copied out of the batches as columns; rows of record batches of a decoded log
     tables.pyx     Tables: which rows an event makes; what is counted until a connection closes (ConnectionTotals) or a minute is

@@ -190,6 +190,8 @@ EXCHANGES = Table(
                                            a topic whose name was not seen
         partitions               int32     number of partitions under the topics of the request; if it has none, of the response
         groups                   texts!    groups in the request
+        changed                  texts     what an administrator's request changes: permissions, quotas, users of SCRAM, names of
+                                           settings (no values); at most 100; empty if it only asks whether it might
         group_id                 string    the first of groups
         transactional_id         string    the first transactional id in the request
         member_id                string    member id in the request; if empty, the one in the response

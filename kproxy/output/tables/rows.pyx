@@ -23,6 +23,7 @@ from kproxy.protocol.wire cimport be16, be32, be64
 from kproxy.session.exchanges cimport Exchange, Frame, is_plain
 
 from kproxy.output.tables import layouts
+from kproxy.output.tables.changed import changed, READERS
 from kproxy.output.tables.contracts import EXCHANGES, RECORD_BATCHES
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
@@ -113,6 +114,7 @@ cdef Py_ssize_t ERROR_NAME = EXCHANGES.place("error_name")
 cdef Py_ssize_t TOPICS = EXCHANGES.place("topics")
 cdef Py_ssize_t PARTITIONS = EXCHANGES.place("partitions")
 cdef Py_ssize_t GROUPS = EXCHANGES.place("groups")
+cdef Py_ssize_t CHANGED = EXCHANGES.place("changed")
 cdef Py_ssize_t GROUP_ID = EXCHANGES.place("group_id")
 cdef Py_ssize_t TRANSACTION = EXCHANGES.place("transactional_id")
 cdef Py_ssize_t TOP = EXCHANGES.place(layouts.TOP_FIELDS[0][0])
@@ -147,6 +149,8 @@ cdef int put_exchange(Rows rows, Exchange exchange, Body request, Body response,
         rows.column(PARTITIONS).put_integer(partitions)
     put_names(rows, GROUPS, GROUP, request, None)
     if request is not None:
+        if request.name in READERS:
+            rows.put(CHANGED, changed(request.struct, request.name))
         put_text(rows, GROUP_ID, request.first_name(GROUP))
         put_text(rows, TRANSACTION, request.first_name(TRANSACTIONAL_ID))
     return put_top_fields(rows, TOP, request, response)

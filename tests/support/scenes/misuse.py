@@ -216,8 +216,9 @@ def _(tables: Rows, bad: bool) -> None:
     admin.ask(0, ApiKey.DESCRIBE_CONFIGS)
     if bad:
         admin.ask(1, ApiKey.DELETE_TOPICS, topics=["orders"])
-        admin.ask(2, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+        admin.ask(2, ApiKey.INCREMENTAL_ALTER_CONFIGS, changed=["topic orders: retention.ms"])
     else:
+        admin.ask(1, ApiKey.CREATE_TOPICS, topics=["orders"], changed=[])
         admin.error(1, ApiKey.DELETE_TOPICS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders", topics=["orders"])
 
 

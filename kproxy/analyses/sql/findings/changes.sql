@@ -11,20 +11,23 @@ basis:
   wrong_if: the change was made over connections that were not captured, or next to Kafka
 columns:
   what: kind of change
-  resource: topic or group, where the request names one
+  resource: topic, group, broker, user, permission or quota that the request names
+  settings: names of the settings
   changes: requests
 action: Compare the times with those of the other findings.
 reference: https://kafka.apache.org/documentation/#basic_ops
 parameters:
   pause_seconds: {default: 600, meaning: "After so long without such a change, the next one has a row of its own."}
 sampled: Changes may be among the exchanges that are missing.
-verdict: "{sum changes:change/changes} by {count client_id:client/clients}: {counts what by changes:200}. {most changes}: {client_id} at {client_address}, {what}, {resource}, at {first_at:time}."
+verdict: "{sum changes:change/changes} by {count client_id:client/clients}: {counts what by changes:200}. {most changes}: {client_id} at {client_address}, {what}, {resource}[ ({settings})], at {first_at:time}."
 order: 60
 only_if: FROM exchanges WHERE api_key IN (19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 57)
 frame:
   group_by: [client_id, client_address, cluster, what, resource]
   pause: pause_seconds
-  values: {changes: count(*)}
+  values:
+    changes: count(*)
+    settings: nullif(array_to_string(sorted_set(settings), ', '), '')
   order_by: first_at
 */
 WITH done AS (
@@ -37,9 +40,13 @@ WITH done AS (
         END AS what
     FROM client_exchanges
     WHERE api_key IN (19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 57) AND response_at IS NOT NULL AND len(error_codes) = 0
+        AND coalesce(len(changed), 1) > 0 -- else it only asks whether it might
+), named AS (
+    SELECT connection_id, exchange, api_key IN (33, 44) AND changed IS NOT NULL AS has_settings,
+        unnest(coalesce(changed, list_concat(topics, groups))) AS text
+    FROM done
 )
-SELECT d.*, coalesce(n.resource, 'none named') AS resource
+SELECT d.*, CASE WHEN has_settings THEN regexp_extract(text, '^(?:topic |group |)(.*): ', 1) ELSE coalesce(text, 'none named') END AS resource,
+    CASE WHEN has_settings THEN regexp_extract(text, '^.*: (.*)$', 1) END AS settings
 FROM done AS d
-LEFT JOIN (
-    SELECT connection_id, exchange, unnest(list_concat(topics, groups)) AS resource FROM done
-) AS n ON n.connection_id = d.connection_id AND n.exchange = d.exchange
+LEFT JOIN named AS n ON n.connection_id = d.connection_id AND n.exchange = d.exchange
