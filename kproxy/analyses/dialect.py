@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.analysis import mistake
+from kproxy.protocol.addresses import KAFKA_PORTS
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +22,7 @@ MACROS = (
     # an exchange to look at; its minimum is the earliest
     "example_of(at_us, connection_id, exchange) AS "
     "struct_pack(at_us := at_us, connection_id := connection_id, exchange := exchange)",
+    f"is_kafka_port(port) AS port IN {tuple(sorted(KAFKA_PORTS))}",
 )
 # In the tree of a query as DuckDB writes it
 TABLE = re.compile(r'"type":"BASE_TABLE"[^{}]*?"table_name":"(\w+)"')

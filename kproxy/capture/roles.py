@@ -1,6 +1,7 @@
 """Guess which endpoint of a flow is the server if its SYN was not captured; the consumer can correct the guess."""
 
-KAFKA_PORTS = range(9092, 9100)
+from kproxy.protocol.addresses import KAFKA_PORTS
+
 MAX_ENDPOINTS = 65_536
 
 

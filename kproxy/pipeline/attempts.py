@@ -6,9 +6,8 @@ ended itself (health checks of load balancers and of Kubernetes), single SYNs (t
 """
 
 from kproxy.capture import Flow
-from kproxy.capture.roles import KAFKA_PORTS
 from kproxy.protocol import Direction
-from kproxy.protocol.addresses import split_address
+from kproxy.protocol.addresses import KAFKA_PORTS, split_address
 from kproxy.session import TcpFacts
 from kproxy.session.recognise import Foreign
 

@@ -22,12 +22,13 @@ from typing import Any
 from msgspec import Struct, field
 
 from kproxy.capture import Data, FlowItem, Flows
-from kproxy.capture.roles import KAFKA_PORTS, Endpoints
+from kproxy.capture.roles import Endpoints
 from kproxy.capture.splitting import PartReader, PartSurvey, SeekableFile, Start, first_disorder
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.run import Run
+from kproxy.protocol.addresses import KAFKA_PORTS
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Event, Frame
 

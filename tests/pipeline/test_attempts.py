@@ -32,6 +32,7 @@ SAID: dict[str, tuple[list[tuple[float, str, str]], int, str | None]] = {
     "nobody listens": ([(0, "C", "S"), (0.01, "B", "RA")], 9092, "refused"),
     "taken, then ended": ([*TAKEN, (0.03, "B", "FA"), (0.04, "C", "FA")], 9092, "dropped"),
     "taken, then reset": ([*TAKEN, (0.03, "B", "RA")], 9092, "dropped"),
+    "nobody listens at a container's port": ([(0, "C", "S"), (0.01, "B", "RA")], 29092, "refused"),
     "another service": ([(0, "C", "S"), (0.01, "B", "RA")], 80, None),
     "a probe that ends": ([*TAKEN, (0.03, "C", "FA"), (0.04, "B", "FA")], 9092, None),
     "a probe that resets": ([*TAKEN[:2], (0.03, "C", "R")], 9092, None),

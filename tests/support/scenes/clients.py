@@ -107,6 +107,18 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client(None, "10.0.0.7", not_kafka="tls", first_seen_at=at, last_seen_at=at)
 
 
+@scene(
+    "reconnect_loop", client_address="10.0.0.7", cause="TLS that the broker ends without an answer", severity="warning"
+)
+def _(tables: Rows, bad: bool) -> None:
+    hello = {"not_kafka": "tls", "tls_alerts": [], "broker_port": 19092}
+    for number in range(3):  # where nobody works; the other has a broker that speaks TLS, or did once
+        at = moment(number)
+        version = None if bad or number else "TLS 1.3"
+        ended = {"closed_by": "broker", "closed_at": at, "first_seen_at": at, "last_seen_at": at}
+        tables.client(None, "10.0.0.7", tls_version=version, **hello, **ended)
+
+
 @scene("reconnect_loop", client_id="open", connections=3, cause="no login at a listener of SASL", closed_by_broker=3)
 def _(tables: Rows, bad: bool) -> None:
     tables.client("app", sasl_mechanism="PLAIN" if bad else None).produce(0, "jobs")

@@ -7,7 +7,7 @@ meaning: >
   of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
-  work in the clear; and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
+  work in the clear (where nobody works, only that the broker ends TLS without an answer is known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
   others work only after a login, or none works and three end so. Where the broker answered that it refuses the login, that is the cause. Where it ends three
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
   ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
@@ -63,12 +63,12 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause <> 'TLS to a listener of clear text')
+    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
       THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-
     (cause NOT IN ('unknown', 'login refused', 'ended before any answer') AND connections >= $min_certain_connections * CASE
-      WHEN cause IN ('TLS to a listener of clear text', 'version that the broker refuses', 'request larger than the broker takes')
+      WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes')
       THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
@@ -112,6 +112,9 @@ WITH worked AS (
         CASE
             WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND c.requests > 0 THEN 'clear text to a TLS listener'
             WHEN c.not_kafka = 'tls' AND c.tls_version IS NULL AND l.is_clear THEN 'TLS to a listener of clear text'
+            WHEN c.not_kafka = 'tls' AND r.tls_version IS NULL AND r.tls_alerts = [] AND c.closed_by = 'broker' AND c.gaps = 0
+                AND l.broker IS NULL AND c.broker NOT IN (SELECT broker FROM client_connections WHERE tls_version IS NOT NULL) AND (is_kafka_port(r.broker_port) OR c.broker IN (SELECT address FROM advertised_brokers))
+                THEN 'TLS that the broker ends without an answer'
             WHEN c.not_kafka IS NOT NULL THEN NULL
             WHEN l.has_sasl AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused AND NOT w.has_metadata
                 THEN 'no login at a listener of SASL'
@@ -158,6 +161,8 @@ WITH worked AS (
         CASE cause
             WHEN 'clear text to a TLS listener' THEN 'security.protocol to SSL or SASL_SSL, or the port'
             WHEN 'TLS to a listener of clear text' THEN 'security.protocol to PLAINTEXT or SASL_PLAINTEXT, or the port'
+            WHEN 'TLS that the broker ends without an answer'
+                THEN 'security.protocol, as that listener may be a PLAINTEXT one'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
             WHEN 'login at a listener without SASL' THEN 'security.protocol to PLAINTEXT or SSL, or the port'
             WHEN 'login refused' THEN CASE WHEN min(error_name) = 'UNSUPPORTED_SASL_MECHANISM'

@@ -46,7 +46,8 @@ WITH alerted AS (
     JOIN connections AS r ON r.connection_id = c.connection_id
     WHERE len(r.tls_alerts) > 0 AND c.responses = 0
         -- without Kafka that can be read, only the port says that it is one
-        AND (r.broker_port BETWEEN 9092 AND 9099
+        AND (is_kafka_port(r.broker_port)
+            OR c.broker IN (SELECT address FROM advertised_brokers)
             OR c.broker IN (SELECT broker FROM client_connections WHERE responses > 0))
 ), scanners AS ( -- they try whatever there is
     SELECT client_address FROM alerted GROUP BY client_address HAVING count(DISTINCT alert) > 3
