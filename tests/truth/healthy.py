@@ -274,7 +274,6 @@ def kafka_0_11(lab: Lab) -> None:
     lab.consume("billing-python", "orders", group="billing-python", library="kafka-python")
     lab.produce("shop-c", "orders")
     lab.wait(14)
-    lab.allow("deprecated_versions", client_id=["shop", "billing"])
 
 
 @workload("Programs of 0.8.2 with a broker of 0.8.2.", healthy=True, release="0.8.2.2")
@@ -291,8 +290,6 @@ def kafka_0_8(lab: Lab) -> None:
     lab.wait(18)
     lab.expect("readiness", client_id="~console-consumer", verdict="will break")
     lab.allow("readiness", client_id="console-producer", verdict=["may break", "will break"])
-    lab.expect("deprecated_versions", client_id="~console-consumer")
-    lab.allow("deprecated_versions", client_id="console-producer")
     lab.allow("acks_below_all", client_id="console-producer")
 
 

@@ -44,7 +44,6 @@ def killed_at_an_old_broker(lab: Lab, library: str = "librdkafka", java: str = "
     lab.expect(
         "rebalances", at=killed + 6, within=4, group_id="billing", cause="session timeout", client_id="billing-2"
     )
-    lab.allow("deprecated_versions")
 
 
 @workload("A broker of 0.11 is killed, and started again twelve seconds later.", release=OLD, nodes=3)
@@ -60,7 +59,7 @@ def old_broker_killed(lab: Lab) -> None:
     lab.start_broker(2)
     lab.wait(8)
     lab.expect("broker_away", at=killed, how="closed its connections")
-    for analysis in ("stale_leader", "unanswered_requests", "deprecated_versions"):
+    for analysis in ("stale_leader", "unanswered_requests"):
         lab.allow(analysis)
     lab.never("rebalances", cause=["poll timeout", "restart loop"])
 
@@ -108,12 +107,7 @@ def first_broker_killed(lab: Lab) -> None:
     killed = lab.kill_broker(2)
     lab.wait(15)
     lab.expect("broker_away", at=killed)
-    for analysis in (
-        "stale_leader",
-        "unanswered_requests",
-        "deprecated_versions",
-        "acks_below_all",
-    ):
+    for analysis in ("stale_leader", "unanswered_requests", "acks_below_all"):
         lab.allow(analysis)
     lab.allow("anonymous_clients")
     lab.allow("readiness", client_id="console-producer")
@@ -132,7 +126,6 @@ def codec_too_new(lab: Lab) -> None:
     )
     lab.never("refused_requests", client_id=["audit", "shop"])
     lab.allow("group_without_commits", client_id="billing")
-    lab.allow("deprecated_versions", client_id="billing")
 
 
 @workload("Records without keys go to a compacted topic.", variants={"2-8": {"release": ZOOKEEPER}})
@@ -208,7 +201,6 @@ def session_too_short(lab: Lab) -> None:
         )
     lab.allow("refused_requests", error_name="INVALID_SESSION_TIMEOUT")
     lab.allow("reconnect_loop", client_id="~billing")
-    lab.allow("deprecated_versions")
 
 
 @workload(
@@ -305,7 +297,6 @@ def client_too_old(lab: Lab) -> None:
     lab.expect("reconnect_loop", client_id="console-producer", cause="~version")
     lab.expect("reconnect_loop", client_id="old", cause="~version")
     lab.allow("unanswered_requests", client_id=["console-producer", "old"])
-    lab.allow("deprecated_versions", client_id=["console-producer", "old"])
     for analysis in ("readiness", "tiny_batches"):
         lab.allow(analysis, client_id=["console-producer", "old"])
     lab.allow("anonymous_clients", client_id="console-producer")

@@ -204,7 +204,6 @@ def _holds(row: Row, value: str) -> bool:
 NEAR = 10.0  # seconds within which two statements are about the same
 # An analysis and another one, with the rows of it that say the contrary, and the columns by which both are about the same.
 CONTRARY: tuple[tuple[str, str, Row, tuple[str, ...]], ...] = (
-    ("deprecated_versions", "readiness", {"verdict": "fine"}, ("client_id", "software")),
     ("max_poll_exceeded", "rebalances", {"cause": "session timeout"}, ("client_id", "group_id", "member_id")),
     ("session_expired", "rebalances", {"cause": ["poll timeout", "left"]}, ("client_id", "group_id", "member_id")),
     ("static_member_flapping", "rebalances", {"cause": "deployment"}, ("cluster", "group_id")),

@@ -131,10 +131,8 @@ def clients_of_long_ago(lab: Lab) -> None:
     lab.consume("reads-aio", "orders", group="reads-aio", library="aiokafka")
     lab.wait(20)
     for name in ("told-0-10", "reads-0-10", "told-0-9", "reads-0-9"):
-        lab.expect("deprecated_versions", client_id=name)
         lab.expect("readiness", client_id=name, verdict="will break")
     for name in ("shop", "java-0-11", "reads-0-11", "java-2-8", "reads-aio"):
-        lab.never("deprecated_versions", client_id=name)
         lab.never("readiness", client_id=name, verdict="~break")
 
 

@@ -323,7 +323,6 @@ def groups_of_0_11(lab: Lab) -> None:
     for member in (members[0], members[2], members[3]):
         member.restart()
         lab.wait(6)
-    lab.allow("deprecated_versions", client_id=["old-0", "old-1"])
     for software in ("apache-kafka-java", "kafka-python"):
         other = "python" if software == "apache-kafka-java" else "old"
         lab.never("inventory", client_id=f"~^{other}-", software=software)

@@ -215,17 +215,6 @@ def _(tables: Rows, bad: bool) -> None:
     reader.fetch(15.999, "orders", 0, end=5)
 
 
-@scene(
-    "deprecated_versions", rows=2, client_id="old", api_name="Fetch", lowest_version=2, highest_version=2, min_version=4,
-    requests=3, release="4.0",
-)  # fmt: skip
-def _(tables: Rows, bad: bool) -> None:
-    client = tables.client("old")
-    for second in range(3):
-        client.ask(second, ApiKey.FETCH, api_version=2 if bad else 4)
-    client.ask(5, ApiKey.OFFSET_FETCH, api_version=0 if bad else 1)
-
-
 @scene("anonymous_clients", client_id="rdkafka", requests=3, addresses=2, connections=2, shown_client_id="rdkafka")
 def _(tables: Rows, bad: bool) -> None:
     name = "rdkafka" if bad else "rdkafka-of-orders"
