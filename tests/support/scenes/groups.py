@@ -75,6 +75,21 @@ def _(tables: Rows, bad: bool) -> None:
     )
 
 
+@scene("static_member_flapping", client_id="b", severity="critical", conflicts=1, kept_out=1)
+def _(tables: Rows, bad: bool) -> None:
+    """KIP-848: the newer of two is refused; the healthy one is another program's, and comes in later."""
+    tables.client("a", "10.0.0.5").group(
+        0, "join", "new", group_instance_id="worker-0", member_id="m-1", group_type="consumer"
+    )
+    second, code = (
+        tables.client("b", "10.0.0.6"),
+        ErrorCode.UNRELEASED_INSTANCE_ID if bad else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    words = {"group_instance_id": "worker-0" if bad else "worker-1", "member_id": "m-2", "group_type": "consumer"}
+    second.group(5, "join", "new", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, error_code=code, **words)
+    tables.client("c", "10.0.0.7").produce(12, "orders")
+
+
 @scene("static_member_flapping", group_instance_id="worker-0", conflicts=0, joins=5, addresses=1)
 def _(tables: Rows, bad: bool) -> None:
     for number in range(5):  # a restart a minute; the healthy one, one an hour
