@@ -1,7 +1,9 @@
 """What a real broker stores when clients write through the filter encrypt, and what they read back."""
 
 import time
+from base64 import b64encode
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.encryption.envelope import MARKER
+from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from tests.interop.clients import Aiokafka, Client, Java, KafkaPython, Librdkafka, consumed, values
 from tests.interop.conftest import Behind, record_keys
 from tests.interop.test_clients import begin_at_the_start
+from tests.support.encryption import parts_of
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
 from tests.support.kafka.processes import eventually, spawn, stop, tail
@@ -63,10 +67,14 @@ def test_brokers_get_no_plain_value_and_consumers_each_value_once(
         assert sorted(client.consume(entrance, topic, COUNT)) == sorted(values(COUNT))
 
 
-def test_a_transaction_a_tombstone_and_a_header_pass_and_the_disk_has_no_canary(
-    behind: Behind, encrypting: dict[str, Any], topic_name: str
+def test_a_transaction_a_tombstone_and_a_header_pass_and_no_disk_log_or_page_has_a_canary(
+    behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
 ) -> None:
-    entrance = behind(encrypting)
+    """Neither plain bytes nor data keys: on the broker's disk, in the log, the decoded log, the audit and the admin pages."""
+    outputs = tmp_path / "outputs"
+    outputs.mkdir()
+    audit = {"use": "audit", "with": {"file": {"path": str(outputs / "audit.jsonl")}, "topics": ["*"]}}
+    entrance = behind(audit, encrypting, analysis={"log": {"path": str(outputs / "kafka.jsonl")}})
     create(behind, topic_name)
     producer = Producer({"bootstrap.servers": entrance.bootstrap, "transactional.id": topic_name, "acks": "all"})
     producer.init_transactions(30)
@@ -91,6 +99,16 @@ def test_a_transaction_a_tombstone_and_a_header_pass_and_the_disk_has_no_canary(
     record = consumer.poll(60)
     assert record is not None and record.headers() == [("secret", CANARY), ("trace", b"00-1")]
     consumer.close()
+    with closing(KeySet(KeySetOptions(**encrypting["with"]["keys"]["with"]))) as service:
+        secrets = [CANARY, *(service.unwrap("kek", parts_of(one)["wrapped"]) for one in (first, key))]
+    proxy = entrance.proxy
+    assert proxy is not None
+    for file in ("kafka.jsonl", "audit-0.jsonl"):
+        eventually(lambda file=file: b"Produce" in (outputs / file).read_bytes(), what=f"Produce in {file}")
+    said = [proxy.log.read_bytes(), *(file.read_bytes() for file in outputs.iterdir())]
+    said += [proxy.get(page)[1].encode() for page in ("/metrics", "/filters", "/connections", "/config")]
+    spellings = [spelt for one in secrets for spelt in (one, b64encode(one).rstrip(b"="), one.hex().encode())]
+    assert not any(spelt in text for text in said for spelt in spellings)
 
 
 def test_share_groups_get_plain_values(behind: Behind, encrypting: dict[str, Any], topic_name: str) -> None:
