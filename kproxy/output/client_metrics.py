@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kproxy.output.escaping import label_of
-from kproxy.output.exposition import MetricFamily
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 MOST_SERIES = 20_000
 MOST_SERIES_A_FAMILY = 1_000
@@ -130,12 +132,15 @@ class ClientSeries:
                 del self._families[name]
         self._count = sum(len(family.series) for family in self._families.values())
 
-    def families(self) -> Iterator[MetricFamily]:
+    def families(self) -> Iterator["Metric"]:
         """Yield the metric families, sorted by name."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - 0.1 s
+
         for name, family in sorted(self._families.items()):
-            shown = MetricFamily(name, HELP, "counter" if family.is_counter else "gauge")
+            shown: Metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(name, HELP)
+            ending = "_total" if family.is_counter else ""
             for labels, series in family.series.items():
-                shown.add(dict(labels), series.value)
+                shown.add_sample(name + ending, dict(labels), series.value)
             yield shown
 
 

@@ -6,11 +6,11 @@ durations, neighbouring bounds are 19 % apart. The classic one has fewer buckets
 of both are in the same classic bucket.
 
 Prometheus accepts native histograms in the protobuf format: io.prometheus.client.MetricFamily of
-github.com/prometheus/client_model, each family after its size. the few messages that are
-needed are written here. Fields, by number:
+github.com/prometheus/client_model, each family after its size. prometheus_client writes text only (its issue 918); the few
+messages that are needed are written here. Fields, by number:
 
     MetricFamily   1 name, 2 help, 3 type, 4 metric*
-    Metric         1 label* (1 name, 2 value), 2 gauge, 3 counter (each 1 value), 7 histogram
+    Metric         1 label* (1 name, 2 value), 2 gauge, 3 counter, 5 untyped (each 1 value), 7 histogram
     Histogram      1 sample_count, 2 sample_sum, 3 bucket* (1 cumulative_count, 2 upper_bound); of a native one also
                    5 schema, 6 zero_threshold, 7 zero_count, 12 positive_span* (1 offset, 2 length), 13 positive_delta*
 """
@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from kproxy.output.exposition import SUFFIX, MetricFamily, Sample, prefers
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
 from kproxy.protocol.constants import uvarint
 
 SCHEMAS = {1: 0, 4: 2}  # buckets for each power of 2 -> schema
@@ -63,24 +65,22 @@ class Counted:
     total: float  # sum of all values
 
 
-class Histogram(MetricFamily):
+class Histogram(HistogramMetricFamily):
     """A family of classic histograms that also holds the data of native ones."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str], shape: Shape) -> None:
-        super().__init__(name, documentation, "histogram")
+        super().__init__(name, documentation, labels=labels)
         self.label_names = tuple(labels)
         self.shape = shape
         self.counted: list[Counted] = []
 
-    def count(self, labels: tuple[str, ...], counts: Sequence[int], total: float) -> None:
+    def add(self, labels: tuple[str, ...], counts: Sequence[int], total: float) -> None:
         """Add a series of values counted by bucket; a series without values is left out."""
         if not any(counts):
             return
         counted = Counted(labels, counts, total / self.shape.parts)
         self.counted.append(counted)
-        named, buckets = dict(zip(self.label_names, labels, strict=True)), self.classic(counted)
-        self.samples += [Sample("_bucket", named | {"le": bound}, height) for bound, height in buckets]
-        self.samples += [Sample("_count", named, buckets[-1][1]), Sample("_sum", named, counted.total)]
+        self.add_metric(labels, self.classic(counted), sum_value=counted.total)
 
     def classic(self, counted: Counted) -> list[tuple[str, int]]:
         """Return (upper bound, number of values up to it) for each bucket that is shown."""
@@ -119,29 +119,48 @@ class Histogram(MetricFamily):
 
 
 PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
-COUNTER, GAUGE, HISTOGRAM = 0, 1, 4  # MetricType
-VALUE_FIELD = {COUNTER: 3, GAUGE: 2}
+COUNTER, GAUGE, UNTYPED, HISTOGRAM = 0, 1, 3, 4  # MetricType
+VALUE_FIELD = {COUNTER: 3, GAUGE: 2, UNTYPED: 5}
 TYPES = {"counter": COUNTER, "gauge": GAUGE, "info": GAUGE, "histogram": HISTOGRAM}
+SUFFIX = {
+    "counter": "_total",
+    "info": "_info",
+}  # of the sample, and so of the family: Prometheus has no other name for it
 _double = struct.Struct("<d").pack
 
 
 def prefers_protobuf(accept: str) -> bool:
-    """Return whether a scraper prefers this format to all text."""
-    parameters = ("encoding=delimited", "proto=io.prometheus.client.metricfamily")
-    return prefers(accept, "application/vnd.google.protobuf", *parameters)
+    """Return whether a scraper prefers this format to all text, by the qualities in its Accept header (RFC 9110, 12.5.1)."""
+    best, wanted = 0.0, -1.0
+    for entry in accept.lower().split(","):
+        kind, *parameters = (part.strip().replace(" ", "") for part in entry.split(";"))
+        quality = next((_quality(one[2:]) for one in parameters if one.startswith("q=")), 1.0)
+        is_protobuf = kind == "application/vnd.google.protobuf" and "encoding=delimited" in parameters
+        if is_protobuf and "proto=io.prometheus.client.metricfamily" in parameters:
+            wanted = max(wanted, quality)
+        else:
+            best = max(best, quality)
+    return wanted > 0 and wanted >= best
 
 
-def encode_protobuf(families: Iterable[MetricFamily]) -> bytes:
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def encode_protobuf(families: Iterable[Metric]) -> bytes:
     return b"".join(_sized(_family(family)) for family in families)
 
 
-def _family(family: MetricFamily) -> bytes:
-    kind = TYPES[family.kind]
-    head = _text(1, family.name + SUFFIX.get(family.kind, "")) + _text(2, family.help) + _number(3, kind)
+def _family(family: Metric) -> bytes:
+    kind = TYPES.get(family.type, UNTYPED)
+    head = _text(1, family.name + SUFFIX.get(family.type, "")) + _text(2, family.documentation) + _number(3, kind)
     return head + b"".join(_field(4, metric) for metric in _metrics(family, kind))
 
 
-def _metrics(family: MetricFamily, kind: int) -> Iterator[bytes]:
+def _metrics(family: Metric, kind: int) -> Iterator[bytes]:
     if isinstance(family, Histogram):
         for counted in family.counted:
             labels = dict(zip(family.label_names, counted.labels, strict=True))

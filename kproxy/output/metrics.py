@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
 from kproxy import __version__
 from kproxy.output.api_counts import ApiHistograms, ApiTotals
-from kproxy.output.exposition import OPENMETRICS, TEXT, MetricFamily, encode_text, prefers
 from kproxy.output.histograms import PROTOBUF, Buckets, Histogram, Shape, encode_protobuf, prefers_protobuf
 from kproxy.output.metric_descriptions import DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
@@ -42,7 +46,7 @@ class Scrape:
     filter_counts: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, event, name, count
     filter_times: Sequence[tuple[str, str, int, int]] = ()  # cluster, filter, ns, calls
     filter_faults: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, hook, kind, count
-    client_metrics: Iterable[MetricFamily] = ()  # what clients have measured and sent (client_metrics.py)
+    client_metrics: Iterable[Metric] = ()  # what clients have measured and sent (client_metrics.py)
     client_metrics_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
 
@@ -69,7 +73,7 @@ SHAPES = {
 }
 
 
-class Metrics:
+class Metrics(Collector):
     """Collect from *source* at every scrape; ``render`` returns the text for the scraper."""
 
     def __init__(self, source: Source) -> None:
@@ -80,10 +84,10 @@ class Metrics:
         """Return the text of a scrape and its content type; *accept* is the scraper's Accept header."""
         if prefers_protobuf(accept):
             return encode_protobuf(self.collect()), PROTOBUF
-        openmetrics = prefers(accept, "application/openmetrics-text")
-        return encode_text(self.collect(), openmetrics=openmetrics), OPENMETRICS if openmetrics else TEXT
+        encode, content_type = choose_encoder(accept)
+        return encode(self), content_type
 
-    def collect(self) -> Iterator[MetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         scrape = self._source.scrape()
         values: dict[str, list[Sample]] = {
             "kproxy_workers": [((), len(scrape.totals))],
@@ -120,16 +124,12 @@ class Metrics:
             if description.kind == "histogram":
                 histogram = Histogram(description.name, description.help, description.labels, SHAPES[description.name])
                 for labels, counts, total in histograms[description.name]:
-                    histogram.count(labels, counts, total)
+                    histogram.add(labels, counts, total)
                 yield histogram
-                continue
-            family = MetricFamily(description.name, description.help, description.kind)
-            if description.kind == "info":
-                family.add({"version": __version__}, 1)
-            for labels, value in values.get(description.name, ()):
-                family.add(dict(zip(description.labels, labels, strict=True)), value / description.parts)
-            if family.samples:
-                yield family
+            elif description.kind == "info":
+                yield InfoMetricFamily(description.name, description.help, value={"version": __version__})
+            elif samples := values.get(description.name):
+                yield _filled(description, samples)
         yield from scrape.client_metrics
 
     def _histograms(self, scrape: Scrape) -> dict[str, list[Row]]:
@@ -168,6 +168,15 @@ class Metrics:
 
 
 _COUNTS = ("requests", "request_bytes", "responses", "response_bytes")  # attributes of Counted
+_FAMILIES: dict[str, Any] = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
+
+
+def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
+    family = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value if description.parts == 1 else value / description.parts)
+    filled: Metric = family
+    return filled
 
 
 def _add_to(sums: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], counts: Sequence[int]) -> None:

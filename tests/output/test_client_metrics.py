@@ -5,11 +5,13 @@ import subprocess
 from typing import NamedTuple
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy.output.client_metrics import MOST_FAMILIES, MOST_SERIES, MOST_SERIES_A_FAMILY, ClientSeries
-from kproxy.output.exposition import encode_text
 from tests.conftest import Require
 
 CLIENT = ("orders", "app", "AAECAwQFBgcICQoLDA0ODw")
@@ -25,8 +27,15 @@ class Number(NamedTuple):
 
 
 def text(series: ClientSeries) -> str:
-    list(read_open_metrics(encode_text(series.families(), openmetrics=True).decode()))
-    return encode_text(series.families(), openmetrics=False).decode()
+    registry = CollectorRegistry(auto_describe=False)
+
+    class All:
+        def collect(self) -> object:
+            return series.families()
+
+    registry.register(All())  # type: ignore[arg-type]
+    list(read_open_metrics(open_metrics(registry).decode()))
+    return generate_latest(registry).decode()
 
 
 def samples(series: ClientSeries) -> dict[str, float]:
