@@ -5,7 +5,9 @@
 A load and a broker made here, each a process of its own, and between them in turn: haproxy (TCP, one thread), `kproxy run` as
 it starts by default, and without analysis. Medians of the rounds' own ratios to haproxy, with the spread, and the ratio of the
 fastest rounds, which other work on the machine changes least; the CPU time of the analyzer, another process, is beside it.
-Round trips are of one small request at a time, in microseconds more than without a proxy. Needs haproxy.
+Context switches and system calls of the process that forwards are beside them, a request, as the machine's other work does not
+change these (calls from strace, in a round that is not timed; allocations: tests.bench.scale). Round trips are of one small
+request at a time, in microseconds more than without a proxy. Needs haproxy.
 Another proxy is measured by its command:
 
     --also kafka-proxy='kafka-proxy server --bootstrap-server-mapping {broker},{listen}'
@@ -28,7 +30,7 @@ from kproxy.protocol.records import Codec, Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.bench import filters
 from tests.bench.filters import HEARTBEAT, Broker, Frames, Load, answered, asked, drive, produce
-from tests.bench.measuring import cpu_of, options_of, spread
+from tests.bench.measuring import calls, cpu_of, options_of, spread, switches
 from tests.support.haproxy import haproxy
 from tests.support.kafka.processes import children, command_line, eventually, spawn, stop
 from tests.support.kafka.proxies import Proxy, cluster
@@ -50,16 +52,18 @@ class Side:
     analyzers: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # seconds a request, of the load in progress
     analysis: list[float] = field(default_factory=list)
+    switched: list[float] = field(default_factory=list)  # context switches a request
     trips: list[float] = field(default_factory=list)  # median seconds of a round trip
 
     def run(self, load: Load) -> None:
         """One round."""
-        before = cpu_of(self.pids), cpu_of(self.analyzers)
+        before = cpu_of(self.pids), cpu_of(self.analyzers), switches(self.pids)
         count = drive(self.address, load, ROUND_S)
         if not count:
             raise RuntimeError(f"{self.name}: {load.name} was not answered")
         self.spent.append((cpu_of(self.pids) - before[0]) / count)
         self.analysis.append((cpu_of(self.analyzers) - before[1]) / count)
+        self.switched.append((switches(self.pids) - before[2]) / count)
 
     def time(self, load: Load) -> None:
         """The median of some round trips."""
@@ -137,20 +141,20 @@ def accepts(address: str) -> bool:
 
 def rows(found: list[Side], load: Load, rounds: int) -> Iterator[str]:
     """CPU time a request of each side, and as a multiple of haproxy's in the same round."""
-    for side in found:
-        side.spent, side.analysis = [], []
     for turn in range(rounds + 1):
+        if turn <= 1:  # the first round warms up
+            for side in found:
+                side.spent, side.analysis, side.switched = [], [], []
         for side in random.sample(found, len(found)):
             side.run(load)
-        if not turn:  # it warms up
-            for side in found:
-                side.spent, side.analysis = [], []
     for side in found:
         ratios = [mine / other for mine, other in zip(side.spent, found[0].spent, strict=True)]
         spent = statistics.median(side.spent) * 1e6
         beside = f"  analyzer {statistics.median(side.analysis) * 1e6:.1f} us" if side.analyzers else ""
         fastest = f"  fastest x{min(side.spent) / min(found[0].spent):.2f}"
-        yield f"{load.name:<18} {side.name:<22} {spent:8.1f} us  {spread(ratios, 2)}{fastest}{beside}"
+        called = calls(side.pids, lambda to=side.address: drive(to, load, ROUND_S))  # type: ignore[misc]
+        counts = f"{statistics.median(side.switched):.2f} switches, {called:.2f} calls"
+        yield f"{load.name:<18} {side.name:<22} {spent:8.1f} us  {spread(ratios, 2)}{fastest}  {counts}{beside}"
 
 
 def added(found: list[Side], broker: str, load: Load, rounds: int) -> Iterator[str]:

@@ -22,8 +22,7 @@ from struct import pack
 
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import CONVERSATIONS
-from tests.bench.measuring import cpu_of, options_of, spread, started
-from tests.bench.scale import calls
+from tests.bench.measuring import calls, cpu_of, options_of, spread, started
 from tests.proxy.test_client_logins import write_users
 from tests.support.kafka import fixtures
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
@@ -168,8 +167,8 @@ def _requests(connects: dict[str, Connect], proxies: dict[str, Proxy], rounds: i
     for name in names:
         worker, analyzer = (statistics.median(row[name][side] for row in rows) for side in (0, 1))
         ratios = spread([row[name][0] / row["bare"][0] for row in rows], 2)
-        calls = calls_a_request(open_[name], workers[name], 2_000)
-        print(f"  {name:<10} {worker:6.2f}  {analyzer:6.2f}  {calls:5.2f}  worker {ratios} of bare")
+        called = calls_a_request(open_[name], workers[name], 2_000)
+        print(f"  {name:<10} {worker:6.2f}  {analyzer:6.2f}  {called:5.2f}  worker {ratios} of bare")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -78,6 +80,25 @@ def spread(ratios: Sequence[float], digits: int = 1) -> str:
 def cpu_of(pids: Sequence[int]) -> float:
     """CPU seconds of running processes so far."""
     return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
+
+
+def switches(pids: Sequence[int]) -> int:
+    """Context switches of the main threads so far."""
+    text = "".join(Path(f"/proc/{pid}/status").read_text() for pid in pids)
+    return sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", text)))
+
+
+def calls(pids: Sequence[int], work: Callable[[], int]) -> float:
+    """System calls of processes for each of what *work* counts; not a number without strace."""
+    if not shutil.which("strace"):
+        return float("nan")
+    which = [word for pid in pids for word in ("-p", str(pid))]
+    trace = subprocess.Popen(["strace", "-c", "-f", *which], stderr=subprocess.PIPE, text=True)
+    count = work()
+    trace.terminate()
+    lines = trace.communicate()[1].splitlines()
+    total = next(line for line in lines if line.endswith("total")).split()
+    return int(total[3]) / count
 
 
 @dataclass(slots=True)

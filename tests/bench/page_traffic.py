@@ -5,7 +5,8 @@
 Heartbeats are sent on CONNECTIONS connections every millisecond, whether or not earlier ones were answered; a round trip counts
 from the moment at which its request was due. The rounds go in turn to haproxy, to a proxy whose page nobody opened, and to one
 whose page asks once a second for what a browser asks for. Printed are the medians of the rounds' own percentiles, the CPU
-microseconds an exchange of workers, analyzer and page, and how many exchanges the page has seen or knows that it left out: all.
+microseconds and context switches an exchange of workers, analyzer and page, and how many exchanges the page has seen or knows
+that it left out: all.
 On a machine whose cores are busy with other things, the three differ by that.
 
 On two cores that other work filled too, the 99th percentile was 6 ms through haproxy, 14 with the page closed, 18 with it open,
@@ -30,7 +31,7 @@ from typing import Any
 
 from tests.bench.filters import HEARTBEAT, Frames, answered, asked
 from tests.bench.forwarding import HAPROXY, HOST, our_haproxy
-from tests.bench.measuring import cpu_of, options_of
+from tests.bench.measuring import cpu_of, options_of, switches
 from tests.bench.scale import serving
 from tests.support.haproxy import haproxy
 from tests.support.kafka.processes import eventually
@@ -123,17 +124,19 @@ class Browser:
 
 
 def measure(where: str, rate: int, seconds: float, pids: dict[str, list[int]]) -> list[float]:
-    """One round: p50 and p99 in ms, then CPU microseconds an exchange of each group of processes."""
+    """One round: p50 and p99 in ms; CPU microseconds an exchange of each group of processes; its context switches; the count."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    before = [cpu_of(each) for each in pids.values()]
+    before = [(cpu_of(each), switches(each)) for each in pids.values()]
     process = context.Process(target=send, args=(where, rate, seconds, results))
     process.start()
     trips = results.get(timeout=seconds + 120)
     process.join()
     time.sleep(1.5)  # the analyzer and the page end what they have
-    spent = [(cpu_of(each) - was) / len(trips) * 1e6 for each, was in zip(pids.values(), before, strict=True)]
-    return [trips[len(trips) // 2] * 1e3, trips[len(trips) * 99 // 100] * 1e3, *spent, len(trips)]
+    count, pairs = len(trips), list(zip(pids.values(), before, strict=True))
+    spent = [(cpu_of(each) - cpu) / count * 1e6 for each, (cpu, _) in pairs]
+    switched = [(switches(each) - was) / count for each, (_, was) in pairs]
+    return [trips[count // 2] * 1e3, trips[count * 99 // 100] * 1e3, *spent, *switched, count]
 
 
 def main() -> None:
@@ -166,9 +169,14 @@ def main() -> None:
             for side, (where, processes) in sides.items():
                 rows[side].append(measure(where, given.rate, given.seconds, processes))
         for side, measured in rows.items():
-            p50, p99, *spent, _ = (statistics.median(column) for column in zip(*measured, strict=True))
-            costs = ", ".join(f"{what} {cost:.1f}" for what, cost in zip(sides[side][1], spent, strict=True))
-            print(f"{side:<12} p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  µs an exchange: {costs}", flush=True)
+            p50, p99, *costs, _ = (statistics.median(column) for column in zip(*measured, strict=True))
+            groups = sides[side][1]
+            shown = [
+                f"{what} {spent:.1f} ({switched:.2f})"
+                for what, spent, switched in zip(groups, costs, costs[len(groups) :], strict=False)
+            ]
+            line = f"{side:<12} p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  µs (switches) an exchange: {', '.join(shown)}"
+            print(line, flush=True)
         sent = sum(row[-1] for row in rows["page open"])
         with suppress(TimeoutError):
             eventually(lambda: browser.get("source")["seen"] >= sent, patience=30, what="all exchanges")

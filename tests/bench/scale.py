@@ -48,7 +48,6 @@ import multiprocessing
 import os
 import re
 import resource
-import shutil
 import socket
 import statistics
 import subprocess
@@ -56,7 +55,7 @@ import tempfile
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ from kproxy.protocol.records import Record
 from kproxy.protocol.records.editing import RecordBatch, write_batches
 from tests.bench.filters import HEARTBEAT, METADATA, PRODUCE, VERSIONS, Broker, Frames, answered, asked
 from tests.bench.forwarding import HAPROXY, HOST, our_haproxy
-from tests.bench.measuring import cpu_of, options_of
+from tests.bench.measuring import calls, cpu_of, options_of, switches
 from tests.support.frames import frame
 from tests.support.haproxy import haproxy
 from tests.support.kafka.proxies import Proxy, cluster
@@ -151,12 +150,6 @@ def drive(where: str, frames: Sequence[bytes], seconds: float) -> int:
     return sum(counts)
 
 
-def switches(pids: Sequence[int]) -> int:
-    """Context switches of the main threads so far."""
-    text = "".join(Path(f"/proc/{pid}/status").read_text() for pid in pids)
-    return sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", text)))
-
-
 def memory(pids: Sequence[int]) -> float:
     """Memory of processes, in MB; a page that several have counts once, whoever else has it (see proc_pid_pagemap(5))."""
     if os.geteuid():
@@ -170,19 +163,6 @@ def memory(pids: Sequence[int]) -> float:
                     pagemap.seek(begin * 8)
                     frames.update(page for page in array("Q", pagemap.read((end - begin) * 8)) if page & PRESENT)
     return len({page & FRAME for page in frames}) * mmap.PAGESIZE / 1e6
-
-
-def calls(pids: Sequence[int], work: Callable[[], int]) -> float:
-    """System calls of processes for each of what *work* counts; not a number without strace."""
-    if not shutil.which("strace"):
-        return float("nan")
-    which = [word for pid in pids for word in ("-p", str(pid))]
-    trace = subprocess.Popen(["strace", "-c", "-f", *which], stderr=subprocess.PIPE, text=True)
-    count = work()
-    trace.terminate()
-    lines = trace.communicate()[1].splitlines()
-    total = next(line for line in lines if line.endswith("total")).split()
-    return int(total[3]) / count
 
 
 def hold(stack: contextlib.ExitStack, where: str, count: int) -> None:
