@@ -57,6 +57,7 @@ def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
     kproxy report --target 4.0 trace.pcapng
     kproxy report -o report.html trace.pcapng
     kproxy report --only diff before.pcapng after.pcapng
+    kproxy report --only diff --after 2026-11-21T02:13Z/ trace.pcapng
     kproxy report --analyses ./ours trace.pcapng
 
     A large capture gives a first answer after about a second, from its beginning;

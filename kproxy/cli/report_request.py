@@ -113,7 +113,9 @@ OPTIONS = (
         metavar="FROM/TO",
         help="With --only diff: the first range of time, 2026-11-21T09:00Z/2026-11-21T09:10Z; each end may be left out.",
     ),
-    click.option("--after", metavar="FROM/TO", help="With --only diff: the second one."),
+    click.option(
+        "--after", metavar="FROM/TO", help="With --only diff: the second one; T/ alone: from T on, against all before."
+    ),
     KEYLOG,
     click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit with 4 for a verdict that is as bad or worse."),
     click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no first answer."),
@@ -256,15 +258,26 @@ def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:
 
     if request.compares and len(sources) > 2:
         raise UsageError("diff compares two sources, BEFORE and AFTER, or two ranges of time: --before and --after")
-    if request.before is None and request.after is None:
+    ranges = _ranges(request)
+    if ranges is None:
         return None
-    if request.before is None or request.after is None:
-        raise UsageError("--before and --after go together")
     if not request.compares:
         raise UsageError("--before and --after are for --only diff")
     if len(sources) != 1:
         raise UsageError("--before and --after are ranges of one source; of two sources each is a side")
-    return parse_span("--before", request.before), parse_span("--after", request.after)
+    return parse_span("--before", ranges[0]), parse_span("--after", ranges[1])
+
+
+def _ranges(request: ReportRequest) -> tuple[str, str] | None:
+    """Return --before and --after. One that is left out is the time beyond the only end of the other."""
+    given = request.after if request.before is None else request.before
+    if given is None:
+        return None
+    begins, _, ends = given.partition("/")
+    if None in (request.before, request.after) and bool(begins) == bool(ends):
+        raise UsageError("--before and --after go together, unless one has only one end: --after 2026-11-21T09:00Z/")
+    rest = f"{ends}/{begins}"
+    return request.before or rest, request.after or rest
 
 
 def _compared(request: ReportRequest, sources: Sequence[str]) -> str:
@@ -273,9 +286,9 @@ def _compared(request: ReportRequest, sources: Sequence[str]) -> str:
     names = [printable(source, 200) for source in sources]
     if len(names) == 2:
         return f"Compared: before is {names[0]}, after is {names[1]}."
-    if request.before is not None:
-        return f"Compared: before is {request.before}, after is {request.after} of {names[0]}."
+    if ranges := _ranges(request):
+        return f"Compared: before is {ranges[0]}, after is {ranges[1]} of {names[0]}."
     return (
         f"Compared: the first half of the time of {names[0]} with the second half. For another comparison give two sources, "
-        "or --before FROM/TO --after FROM/TO."
+        "or the time of a change: --after 2026-11-21T09:00Z/."
     )

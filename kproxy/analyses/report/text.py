@@ -98,7 +98,9 @@ def answer_lines(
     if answer.verdict:
         yield ""
         yield from textwrap.wrap(answer.verdict, width)
-    if answer.fires or not answer.verdict:
+    if not answer.rows.num_rows and not answer.verdict:
+        yield from ("", "Nothing found in this traffic.")
+    elif answer.fires or not answer.verdict:
         yield ""
         telling = answer.analysis.columns if long else header.columns
         named = shown_by(header.verdict)
