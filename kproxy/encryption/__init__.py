@@ -83,7 +83,8 @@ What the associated data binds, and what it cannot
       put plain records of his own into a topic, or change the marker and a size after it, so that an encrypted value is given
           out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted, but no nulls;
       have consumers stop at records that do not open, or wait for thousands of them (``unreadable: skip`` leaves them out);
-      have the key service asked for data keys that never were: eight at a time by each worker, each again after a minute;
+      have the key service asked for data keys that never were: eight at a time by each worker, each again after a minute. So
+          can clients, by names of topics that the pattern of a rule has;
       move records to a topic of the same name in another cluster, where a rule names the same key;
       see record keys that stay plain, headers, times, sizes, the topic, the names of keys, and who writes when.
     A rule opens records of the key that it names, and of those that it names as ``other_keys``. Whoever may use one of those
@@ -140,6 +141,7 @@ What stays plain, and why
     (``groupBy``), those parts are plain in its repartition and changelog topics then.
     Headers that no rule names: those that consumers, tracing, mirrors and deserializers use have to stay as they are, and the
     names of all do.
+    What is no record: metadata of committed offsets, what members tell of themselves to groups, names of groups and clients.
     All of a value but the fields that its rule names, where it names some (``fields``): see below.
 
 Fields of values, and what still shows of them
