@@ -107,7 +107,8 @@ async def examine_rules(
                     raise KproxyError("brokers tell them only after a login")
                 known += await ask_topics(cluster, broker, patience, login)
             except (KproxyError, NoTls, OSError, EOFError) as error:
-                yield note(subject, f"not compared with those of the cluster: {error or 'no answer in time'}")
+                why = str(error) or "no answer in time"
+                yield note(subject, f"not compared with those of the cluster: {why}")
                 return
         without = [
             (f"rules[{number}]", topic)

@@ -22,6 +22,7 @@ from kproxy.doctor.keys import examine_keys
 from kproxy.encryption.services import KeyRefused, KeyServiceAway, loading
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
 from kproxy.login.client_settings import Credentials
+from kproxy.proxy.broker_client import BrokerClient
 from tests.support.certificates import certificates
 from tests.support.doctored import PATIENCE_S, broker, config_of, findings, login_broker, problems
 from tests.support.encryption import GivenKeys, GivenService
@@ -270,6 +271,10 @@ async def test_topics_of_rules_are_compared_with_those_of_the_cluster(
     rules = [{"topics": ["orders", "pay-*"], "key": "k-{topic}"}, {"topics": ["order", "bil-*"], "key": "k"}]
     use = {"use": "encrypt", "with": {"keys": {"use": "given"}, "rules": rules}}
     subject = "default: topics of filters[0]"
+
+    async def silent(*_: object) -> list[str]:
+        raise TimeoutError
+
     async with broker(topics=["orders", "pay-1", "bill-1"]) as port:
         found = await findings(config_of(tmp_path, f"127.0.0.1:{port}", cluster_filters=[use]))
         about = [one for one in found if one.subject.startswith(subject)]
@@ -292,6 +297,10 @@ async def test_topics_of_rules_are_compared_with_those_of_the_cluster(
         login = Credentials("PLAIN", "alice", "pencil", needs_tls=False)
         (said,) = [one for one in await findings(config, login=login) if one.subject.startswith(subject)]
         assert said.what == 'the broker tells of no topic "pay-*"'
+        monkeypatch.setattr(BrokerClient, "topics", silent)
+        config = config_of(tmp_path, f"127.0.0.1:{port}", cluster_filters=[use])
+        (said,) = [one for one in await findings(config) if one.subject == subject]
+        assert said.what.endswith("those of the cluster: no answer in time")
 
 
 def test_states_are_counted() -> None:
