@@ -1,6 +1,7 @@
 """Encrypt and decrypt the values of whole batches; decide what becomes of values that cannot be decrypted."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal, Protocol
@@ -36,7 +37,7 @@ from kproxy.protocol.records import Batch, Codec, Record
 from kproxy.protocol.records.compression import FASTEST_ZSTD, ZSTD_OF_NOISE
 from kproxy.protocol.records.editing import change_fields, change_records
 from kproxy.protocol.records.in_place import CallingEditor, FrameEdit, HeaderEditor, RecordEditor, ValueEditor
-from kproxy.protocol.records.limits import DEFAULT_LIMITS
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, TooLarge
 
 Policy = Literal["fail", "skip", "pass"]
 Headers = list[tuple[str, bytes | None]]
@@ -52,6 +53,7 @@ Kind = Literal[
     "registry away",
 ]
 MOST_CIPHERS = 10_000  # of one batch; kproxy writes a batch with one
+IN_PLACE_SINCE = 2  # magic
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyServiceAway, "key service away"),
@@ -134,6 +136,7 @@ class ValueReader:
         self._topics = topics
         self._key_names = key_names
         self._decompressor: ZstdDecompressor | None = None
+        self._limits = DEFAULT_LIMITS
         self.left = 0  # bytes that compressed values may still unpack to: begin sets it
         self.accepts_plain = accepts_plain
         self._record_keys = record_keys
@@ -146,9 +149,13 @@ class ValueReader:
         self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
         self.missing: set[Envelope] = set()  # of the batch: those whose data keys the key service has not given (yet)
 
-    def begin(self) -> None:
-        """Begin another batch, or the same again: its compressed values may unpack to as much as the records of a batch."""
-        self.left = DEFAULT_LIMITS.decompressed
+    def begin(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Begin another batch, or the same again: its compressed values may unpack to as much as the records of a batch.
+
+        Values that unpack to more are damaged; with other *limits*, TooLarge is raised.
+        """
+        self._limits = limits
+        self.left = limits.decompressed
         self.waits = 0
         self.missing.clear()
         if len(self._ciphers) + len(self._failed) > MOST_CIPHERS // 2:
@@ -303,6 +310,8 @@ class ValueReader:
             size = frame_content_size(packed)  # -1: the frame does not say it
             if size > DEFAULT_LIMITS.allowed(len(packed)):
                 raise ZstdError(DEFAULT_LIMITS.exceeded(len(packed)))
+            if size > self.left and self._limits is not DEFAULT_LIMITS:
+                raise TooLarge
             if size > self.left:
                 raise ZstdError("the values of its batch decompress to too much")
             if self._decompressor is None:
@@ -365,6 +374,7 @@ def encrypt_batch(
     headers: Callable[[bytes], bool] | None = None,
     fields: EditFields | None = None,
     into: FrameEdit | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> bytes | None:
     """Return a batch with its values encrypted; None if it cannot be read. Raises TooLarge, and what *fields* raises.
 
@@ -376,12 +386,24 @@ def encrypt_batch(
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
         fields: encrypts the fields of a value, in place of values: returns the same object if there are none.
         into: as that of change_fields.
+        limits: what the batch may decompress to, before and after.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. zstd looks for nothing else in encrypted bytes.
     """
+    if batch.magic < IN_PLACE_SINCE:  # its records become objects
+        limits = replace(limits, records=limits.decompressed // key.growth)
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
-    change = partial(change_fields, batch, keys=of_keys, headers=of_headers, zstd_level=ZSTD_OF_NOISE, into=into)
+    change = partial(
+        change_fields,
+        batch,
+        keys=of_keys,
+        limits=limits,
+        headers=of_headers,
+        zstd_level=ZSTD_OF_NOISE,
+        into=into,
+        most=limits.decompressed,
+    )
     if fields is not None:
         return change(RecordEditor(fields))
     if packs:
@@ -401,6 +423,7 @@ def decrypt_batch(
     report: Report,
     fields: EditFields | None = None,
     into: FrameEdit | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> bytes | None:
     """Return a batch with its values and record keys decrypted; None if it cannot be read.
 
@@ -414,10 +437,12 @@ def decrypt_batch(
         report: called with each value that is skipped or passes for one of them.
         fields: decrypts the fields of a value that is plain by then; raises CannotDecrypt, KeyNotYet.
         into: as that of change_fields.
+        limits: what the batch, and its compressed values, may decompress to.
 
     Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
     """
-    reader.begin()
+    reader.begin(limits)
+    before = None if into is None else into.state()
     if fields is None and reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch):
         return None if not batch.crc_valid else batch.raw if into is None else b""
     try:
@@ -427,13 +452,16 @@ def decrypt_batch(
             if fields is None
             else RecordEditor(reader.reading_with(fields)),
             reader.key_editor(),
+            limits,
             headers=reader.header_editor(),
             zstd_level=FASTEST_ZSTD,
             into=into,
         )
+        if reader.waits and into is not None and before is not None:
+            into.go_back(before)
         return _answered(changed, reader)
     except CannotDecrypt:
-        reader.begin()  # once more, record by record: which one is it, and what does the policy say
+        reader.begin(limits)  # once more, record by record: which one is it, and what does the policy say
 
     def change(record: Record) -> bool | None:
         before = [record.key, record.value, *(value for _, value in record.headers)]
@@ -460,7 +488,7 @@ def decrypt_batch(
         record.headers = [(name, value) for (name, _), value in zip(record.headers, values, strict=True)]
         return any(one is not other for one, other in zip(after, before, strict=True))
 
-    return _answered(change_records(batch, change), reader)
+    return _answered(change_records(batch, change, limits), reader)
 
 
 def _answered(changed: bytes | None, reader: ValueReader) -> bytes | None:

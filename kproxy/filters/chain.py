@@ -11,6 +11,7 @@ from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
     Direction,
+    Edited,
     Filter,
     Outcome,
     RequestFacts,
@@ -37,7 +38,8 @@ from kproxy.protocol import (
 from kproxy.protocol.constants import FRAME_LIMIT, SIZE_FIELD
 
 OnFault = Callable[[str, Hook, Kind], None]
-Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
+# Awaits at most so many seconds: asyncio.wait_for
+Wait = Callable[[Awaitable[Verdict | Edited], float], Awaitable[Verdict | Edited]]
 
 HELD_FRAME_SIZE = 16_777_216  # limits.held_frame_size where the configuration has none
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
@@ -68,7 +70,7 @@ CONFIDENTIAL = frozenset(
 _log = logging.getLogger("kproxy.filters")
 
 
-async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Verdict:
+async def wait_without_limit(pending: Awaitable[Verdict | Edited], seconds: float) -> Verdict | Edited:
     """Await without a time limit. This is the default, as there is no clock here; a worker passes asyncio.wait_for."""
     return await pending
 

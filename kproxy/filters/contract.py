@@ -348,6 +348,17 @@ class Silence:
 Verdict = Forward | Replace | Reply | Close | Truncate | Silence
 
 
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Verdict of ``on_records``: go on with this frame.
+
+    *then*, for what records are no part of, gets the Request or Response with the message of this frame.
+    """
+
+    frame: bytes
+    then: Callable[[Any], Verdict] | None = None
+
+
 class Want(IntEnum):
     """What the forwarding plane does with frames of an API at a version in one direction; size is only a bound."""
 
@@ -474,17 +485,17 @@ class Filter:
 
     def on_records(
         self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence["RecordsField"]
-    ) -> bytes | None:
-        """Return a Produce request or Fetch response with other records in it, or the same object if they stay.
+    ) -> Edited | Awaitable[Edited]:
+        """Return a Produce request, or the response to a Fetch or ShareFetch, with other records in it.
 
-        None, the default: ``on_request`` or ``on_response`` is called with the message, which has to be decoded for that.
+        A filter that has this method gets no messages of these; for others, they have to be decoded.
 
         Args:
             direction, request: of the frame; or the request of the response.
             frame: complete, size field included, and well-formed.
             fields: its records fields that are not empty, in order (see FrameEdit).
         """
-        return None
+        return Edited(frame)
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a request."""

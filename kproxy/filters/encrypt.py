@@ -8,13 +8,13 @@ topics by their ids), but not frames with one topic, if no rule names it. Other 
     Fetch       each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
 """
 
-import itertools
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from glob import escape
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -37,6 +37,7 @@ from kproxy.encryption.services.contract import (
 from kproxy.errors import UsageError
 from kproxy.filters.contract import (
     Direction,
+    Edited,
     Filter,
     Forward,
     Replace,
@@ -47,26 +48,25 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import (
+    MOST_GROWTH,
+    NO_TOPIC_ID,
     PATIENCE_S,
-    Changed,
+    FieldChange,
     Withheld,
-    at_once,
-    change_fetched,
-    give,
-    in_turns,
-    topic_name,
-    withhold_unknown,
+    are_changed_at_once,
+    batches_in,
+    change_in_turns,
+    given_out,
 )
-from kproxy.filters.large_records import TOO_LARGE, UNREADABLE
+from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong, limits_at_once
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.found import RecordsField
-from kproxy.protocol.records import Batch, Batches, Codec, Record, read_batches
-from kproxy.protocol.records.editing import HEADER, TooLarge
+from kproxy.protocol.records import Batch, Batches, Record
 from kproxy.protocol.records.in_place import FrameEdit
-from kproxy.protocol.records.zstd_frames import most_content
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, NoRoom, TooLarge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # most workers need no schemas: 1 MB
@@ -79,9 +79,6 @@ LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged
 OUTAGE_S = 60.0  # between two that are logged
 AT_ONCE = 1_310_720  # bytes of values, and ...
 RECORDS_AT_ONCE = 1_500  # ... records that are encrypted in about a millisecond
-COMPRESSED = 80  # by which compressed records may grow; 16 KB of them are changed at once
-SINCE_ZSTD = 2  # magic
-MOST_BLOCKS = 16  # of a zstd frame that is changed at once: 10 of full size take AT_ONCE, and counting takes time, too
 MOST_GROUPS = 10_000
 MOST_MISSING = 8  # data keys that a share group waits for
 MOST_WAIT_S = 20.0  # of ShareFetch, whatever it asks for: clients give a request up after 30
@@ -91,6 +88,7 @@ FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the en
 USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
 SERVICE_AWAY = "encrypt: the key service is away"  # in the log
+GROWS = f"encrypted, the records would take over {MOST_GROWTH >> 20} MiB more: smaller batches, or larger values, fit"
 REGISTRY_AWAY = "the schema registry has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
@@ -373,20 +371,23 @@ class EncryptOptions(Options, frozen=True):
         return list(dict.fromkeys(rule.key for rule in rules if rule.key.format(topic="\0", cluster="").count("\0")))
 
 
-@dataclass(slots=True)
+@dataclass
 class Job:
     """A partition of a Produce request whose records are encrypted."""
 
-    topic: Any
-    partition: Any  # of the message; or its RecordsField
+    field: RecordsField
     name: str | None  # of its topic; None: not known
     rule: EncryptRule
     key: WritingKey | None = None
     record_keys: SealKey | None = None
     fields: "RecordFields | None" = None
-    passed: list[str] = field(default_factory=list)  # why values were written as they are
-    records: bytes = b""  # when they are encrypted
+    passed: list[str] = dataclass_field(default_factory=list)  # why values were written as they are
+    done: int | None = None  # batches that are encrypted; None: not begun
     refused: tuple[int, str] | None = None
+
+    @cached_property
+    def batches(self) -> Batches:
+        return batches_in(self.field)
 
 
 class Encrypt(Filter):
@@ -563,58 +564,35 @@ class Encrypt(Filter):
 
     def on_records(
         self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence[RecordsField]
-    ) -> bytes | None:
-        """Encrypt or decrypt what takes no time, where nothing is refused or withheld."""
-        edit = FrameEdit(frame)
+    ) -> Edited | Awaitable[Edited]:
+        """Encrypt the records of topics with rules, or decrypt them, where they lie."""
         named = [(field, field.topic or self.topic_names.get(field.topic_id or "")) for field in fields]
         if direction == Direction.REQUEST:
-            jobs = [job for field, name in named for job in self._job(None, field, name)]
-            is_done = self._edit_requests(jobs, edit)
-        else:
-            is_done = all(name is not None for _, name in named) and self._edit_responses(named, edit)
-        return edit.finish() if is_done else None
-
-    def _edit_requests(self, jobs: list[Job], edit: FrameEdit) -> bool:
-        if jobs:
-            self._note_outage()
-        if not self._have_keys(jobs) or _take_long(jobs):
-            return False
-        for job in jobs:
-            _encrypt(job, edit)
-        return not any(job.refused for job in jobs)
-
-    def _edit_responses(self, named: list[tuple[RecordsField, str | None]], edit: FrameEdit) -> bool:
-        rules = [(field, name or "", self._rule_of(name or "")) for field, name in named]
-        readings = [Reading(self, name, field, rule) for field, name, rule in rules if rule is not None]
-        if readings:
-            self._note_outage()
-        try:
-            if _take_long(readings) or not all(reading.edit(edit) for reading in readings):
-                return False
-        except KeyNotYet:
-            return False
-        for reading in readings:
-            reading.note(reading.partition.partition)
-        return True
+            return self._encrypt(request, frame, [job for field, name in named for job in self._job(field, name)])
+        return self._decrypt(
+            request, frame, [one for field, name in named for one in self._change(request, field, name)]
+        )
 
     # Produce
 
-    def on_request(self, request: Request) -> Verdict | Any:
-        """Encrypt the records of topics with rules; ShareFetch acquires nothing while its group waits for data keys."""
-        if request.api_key == ApiKey.SHARE_FETCH:
-            return self._on_share_fetch(request)
-        jobs = list(self._jobs(request.message))
+    def _encrypt(self, request: RequestFacts, frame: bytes, jobs: list[Job]) -> Edited | Awaitable[Edited]:
         if not jobs:
-            return Forward()
+            return Edited(frame)
         self._note_outage()
-        if not self._have_keys(jobs) or _take_long(jobs):
-            return self._encrypt_later(request, jobs)
-        for job in jobs:
-            _encrypt(job)
-        return self._verdict(request, jobs)
+        limits = _limits_at_once(frame, jobs) if self._have_keys(jobs) else None
+        if limits is not None:
+            edit = FrameEdit(frame, AT_ONCE)
+            try:
+                for job in jobs:
+                    _encrypt_field(job, edit, limits)
+                return self._encrypted(request, edit.finish(), jobs)
+            except TakesLong:
+                for job in jobs:
+                    job.done = None
+        return self._encrypt_later(request, frame, jobs)
 
-    def _on_share_fetch(self, request: Request) -> Verdict | Any:
-        """Let a request acquire no records while its group waits for data keys."""
+    def on_request(self, request: Request) -> Verdict | Any:
+        """Let a ShareFetch request acquire no records while its group waits for data keys."""
         message: Any = request.message
         group = request.kept[self.name] = message.group_id or ""
         is_last = message.share_session_epoch == LAST_EPOCH
@@ -639,15 +617,15 @@ class Encrypt(Filter):
             self._missing[group] = missing
         return bool(missing)
 
-    def note_missing(self, response: Response, missing: set[Envelope]) -> None:
+    def note_missing(self, request: RequestFacts, missing: set[Envelope]) -> None:
         """Let the share group of a response, if it has one, wait for these data keys from now on."""
-        group = response.request.kept.get(self.name)
-        if response.request.api_key == ApiKey.SHARE_FETCH and group and missing:
+        group = request.kept.get(self.name)
+        if request.api_key == ApiKey.SHARE_FETCH and group and missing:
             self._missing[group] = set([*missing, *self._missing.pop(group, ())][:MOST_MISSING])
             if len(self._missing) > MOST_GROUPS:
                 del self._missing[next(iter(self._missing))]
 
-    async def _encrypt_later(self, request: Request, jobs: list[Job]) -> Verdict:
+    async def _encrypt_later(self, request: RequestFacts, frame: bytes, jobs: list[Job]) -> Edited:
         """Wait for the key service, and encrypt in a thread, while other connections go on."""
 
         async def find_keys(is_late: bool) -> None:
@@ -661,28 +639,25 @@ class Encrypt(Filter):
 
         until = self.runtime.monotonic() + self.options.wait
         await retried(self.runtime, until, find_keys)
+        edit = FrameEdit(frame, MOST_GROWTH)
         for job in jobs:
-            await retried(self.runtime, until, partial(self._encrypt_in_thread, job))
-        return self._verdict(request, jobs)
+            await retried(self.runtime, until, partial(self._encrypt_in_thread, job, edit))
+        return self._encrypted(request, await self.runtime.in_thread(edit.finish), jobs)
 
-    async def _encrypt_in_thread(self, job: Job, is_late: bool) -> None:
+    async def _encrypt_in_thread(self, job: Job, edit: FrameEdit, is_late: bool) -> None:
         try:
-            await self.runtime.in_thread(partial(_encrypt, job))
+            await self.runtime.in_thread(partial(_encrypt_field, job, edit))
         except NotYet:
             if not is_late:
                 raise
             job.refused = ErrorCode.NOT_ENOUGH_REPLICAS, REGISTRY_AWAY
+            _encrypt_field(job, edit)
 
-    def _jobs(self, message: Any) -> Iterator[Job]:
-        for topic in message.topic_data:
-            name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-            yield from (job for one in topic.partition_data if one.records for job in self._job(topic, one, name))
-
-    def _job(self, topic: Any, partition: Any, name: str | None) -> Iterator[Job]:
-        """Yield the job that a partition with records is, if there is anything to do."""
+    def _job(self, field: RecordsField, name: str | None) -> Iterator[Job]:
+        """Yield the job that a partition is, if there is anything to do."""
         rule = self.options.rules[0] if name is None else self._rule_of(name)
         if rule is not None and (rule.writes != "plain" or name is None):
-            yield Job(topic, partition, name, rule, fields=None if name is None else self.fields_of(name, rule))
+            yield Job(field, name, rule, fields=None if name is None else self.fields_of(name, rule))
 
     def _have_keys(self, jobs: list[Job]) -> bool:
         """Find the data keys of partitions; return False while the key service is asked for some. All are asked for at once."""
@@ -708,66 +683,66 @@ class Encrypt(Filter):
             job.refused = ErrorCode.NOT_ENOUGH_REPLICAS if is_away else ErrorCode.POLICY_VIOLATION, str(error)
         return job.key is not None or job.refused is not None
 
-    def _verdict(self, request: Request, jobs: list[Job]) -> Verdict:
-        refused = []
+    def _encrypted(self, request: RequestFacts, frame: bytes, jobs: list[Job]) -> Edited:
+        """Log and count what was refused, or passed; return the verdict on the request."""
+        refused = {}
         for job in jobs:
-            place = f"topic {job.name}, partition {job.partition.index}, client {request.client_id}"
-            if job.refused is None:
-                job.partition.records = job.records
-                if job.passed:
-                    self._note("passed", "no field", f"{job.passed[0]}: {place}", job.name or "", len(job.passed))
-            else:
+            place = f"topic {job.name}, partition {job.field.partition}, client {request.client_id}"
+            if job.refused is not None:
                 error, why = job.refused
-                refused.append(RefusedPartition(job.topic, job.partition, error, why))
+                refused[job.field.topic or job.field.topic_id or "", job.field.partition] = job.refused
                 self._note("refused", ErrorCode(error).name, f"{why}: {place}", job.name or "")
-        return refuse_partitions(request, refused, self.name) if refused else Replace(request.message)
+            elif job.passed:
+                self._note("passed", "no field", f"{job.passed[0]}: {place}", job.name or "", len(job.passed))
+        return Edited(frame, partial(self._refuse, refused) if refused else None)
+
+    def _refuse(self, refused: Mapping[tuple[str, int], tuple[int, str]], request: Request) -> Verdict:
+        """Remove partitions from a Produce request, whose records the frame does not have any more."""
+        message: Any = request.message
+        removed = []
+        for topic in message.topic_data:
+            topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
+            name = getattr(topic, "name", "") or ("" if topic_id == NO_TOPIC_ID else topic_id)
+            for partition in topic.partition_data:
+                if (name, partition.index) in refused:
+                    removed.append(RefusedPartition(topic, partition, *refused[name, partition.index]))
+        return refuse_partitions(request, removed, self.name)
 
     # Fetch
 
     def on_response(self, response: Response) -> Verdict | Any:
-        """Decrypt the records of topics with rules; add the partitions that were refused to a response to Produce."""
-        if response.request.api_key == ApiKey.PRODUCE:
-            return add_refused(response, self.name)
-        withheld = withhold_unknown(response.message, self.topic_names)
-        readings = list(self._readings(response.message))
-        if readings:
-            self._note_outage()
-        if _take_long(readings):
-            return self._decrypt_later(response, readings, withheld)
-        for number, reading in enumerate(readings):
-            try:
-                withheld |= reading.give(response, at_once(reading.steps(response)))
-            except KeyNotYet:
-                return self._decrypt_later(response, readings[number:], withheld)
-        return Replace(response.message) if withheld else Forward()
+        """Add the partitions that were refused to a response to Produce."""
+        return add_refused(response, self.name)
 
-    async def _decrypt_later(self, response: Response, readings: list["Reading"], changed: bool) -> Verdict:
+    def _change(self, request: RequestFacts, field: RecordsField, name: str | None) -> Iterator[FieldChange]:
+        """Yield what becomes of the records of a partition, if they do not stay."""
+        rule = None if name is None else self._rule_of(name)
+        if name is None:
+            yield FieldChange(field, ErrorCode.UNKNOWN_TOPIC_ID)
+        elif rule is not None:
+            yield Reading(self, request, name, field, rule)
+
+    def _decrypt(self, request: RequestFacts, frame: bytes, changes: list[FieldChange]) -> Edited | Awaitable[Edited]:
+        if not changes:
+            return Edited(frame)
+        self._note_outage()
+        edit = FrameEdit(frame, MOST_GROWTH)
+        limits = _limits_at_once(frame, [one for one in changes if isinstance(one, Reading)])
+        if limits is not None and are_changed_at_once(edit, request, changes, limits):
+            return self._decrypted(request, edit.finish(), changes)
+        return self._decrypt_later(request, edit, changes)
+
+    async def _decrypt_later(self, request: RequestFacts, edit: FrameEdit, changes: list[FieldChange]) -> Edited:
         """Wait for the key service, and decrypt in a thread, in turns with other responses."""
         until = self.runtime.monotonic() + self.options.wait
-        for reading in readings:
-            made = await retried(self.runtime, until, partial(self._read, response, reading))
-            changed |= reading.give(response, made)
-        return Replace(response.message) if changed else Forward()
+        return self._decrypted(request, await change_in_turns(self.runtime, until, edit, request, changes), changes)
 
-    async def _read(self, response: Response, reading: "Reading", is_late: bool) -> Changed:
-        try:
-            return await in_turns(reading.steps(response), self.runtime.in_thread)
-        except KeyNotYet:
-            self.note_missing(response, reading.missing)
-            if is_late:
-                if reading.waits_for_schema:
-                    return reading.withhold(CannotDecrypt("registry away", REGISTRY_AWAY))
-                return reading.withhold(CannotDecrypt("key service away", AWAY))
-            raise NotYet from None
-
-    def _readings(self, message: Any) -> Iterator["Reading"]:
-        for topic in message.responses:
-            name = topic_name(topic, self.topic_names)
-            rule = None if name is None else self._rule_of(name)
-            if name is not None and rule is not None:
-                for one in topic.partitions:
-                    if one.records:
-                        yield Reading(self, name, one, rule)
+    def _decrypted(self, request: RequestFacts, frame: bytes, changes: list[FieldChange]) -> Edited:
+        """Log and count what could not be decrypted; return the verdict on the response."""
+        for change in changes:
+            if isinstance(change, Reading):
+                change.note()
+        return given_out(frame, request, changes)
 
     def reader(self, topic: str, rule: EncryptRule) -> ValueReader:
         """Return what decrypts the values of a topic."""
@@ -820,127 +795,81 @@ class Encrypt(Filter):
         self._note(event, error.kind, f"{error}: {place}{at}", topic)
 
 
-class Reading:
+class Reading(FieldChange):
     """A partition of a response whose records are decrypted."""
 
-    def __init__(self, filter_: Encrypt, topic: str, partition: Any, rule: EncryptRule) -> None:
-        self.partition = partition
+    def __init__(
+        self, filter_: Encrypt, request: RequestFacts, topic: str, field: RecordsField, rule: EncryptRule
+    ) -> None:
+        super().__init__(field)
         self._filter = filter_
+        self._request = request
         self._topic = topic
         self.rule = rule
         self._reader = filter_.reader(topic, rule)
-        self.missing = self._reader.missing
         self.fields = filter_.fields_of(topic, rule)
-        self.waits_for_schema = False
+        self._waits_for_schema = False
         self._reports: list[tuple[CannotDecrypt, str]] = []
-        self._made: list[bytes | Withheld] = []  # of the first batches
 
-    def steps(self, response: Response) -> Any:
-        """Decrypt its batches, some at a time. Raises KeyNotYet, and is to be called again then: it goes on where it was."""
-        numbers = itertools.count()
-        return change_fetched(
-            self.partition.records,
-            response.request,
-            lambda batch: self._batch(next(numbers), batch),
-            lambda withheld: None,
-        )
+    def change(self, batch: Batch, edit: FrameEdit) -> bytes | Withheld:
+        """Decrypt a batch. Raises NotYet, TakesLong."""
+        reports: list[tuple[CannotDecrypt, str]] = []
 
-    def _batch(self, number: int, batch: Batch) -> bytes | Withheld:
-        if number == len(self._made):
-            reports: list[tuple[CannotDecrypt, str]] = []
-            self._made.append(self._decrypted(batch, reports))
-            self._reports += reports
-        return self._made[number]
-
-    def _decrypted(
-        self, batch: Batch, reports: list[tuple[CannotDecrypt, str]], into: FrameEdit | None = None
-    ) -> bytes | Withheld:
         def report(error: CannotDecrypt, policy: Policy) -> None:
             reports.append((error, "skipped" if policy == "skip" else "passed"))
 
         rule = self.rule
-        self.waits_for_schema = False
+        self._waits_for_schema = False
         fields = None if self.fields is None else self.fields.decrypting(self._reader, self._wait_for_schema)
         try:
-            plain = decrypt_batch(batch, self._reader, rule.plain, rule.unreadable, report, fields, into)
-        except TooLarge:
-            return Withheld(TOO_LARGE)
+            plain = decrypt_batch(
+                batch, self._reader, rule.plain, rule.unreadable, report, fields, into=edit, limits=self.limits
+            )
+        except KeyNotYet:
+            raise NotYet from None
         except CannotDecrypt as error:
-            reports.append((error, "failed"))
-            return Withheld(error.kind, FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
+            return self._failed(error)
+        self._reports += reports
         return Withheld(UNREADABLE) if plain is None else plain
 
+    def report(self, withheld: Withheld) -> None:
+        """Note why records cannot be read."""
+        if withheld.reason in (TOO_LARGE, UNREADABLE):
+            self._failed(CannotDecrypt("damaged", f"the records {withheld.reason}", self.next_offset))
+
+    def _failed(self, error: CannotDecrypt) -> Withheld:
+        self._reports.append((error, "failed"))
+        return Withheld(error.kind, FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
+
     def _wait_for_schema(self) -> None:
-        self.waits_for_schema = True
+        self._waits_for_schema = True
 
-    def edit(self, edit: FrameEdit) -> bool:
-        """Decrypt its records where they lie; return whether that can be done, and nothing is withheld. Raises KeyNotYet."""
-        batches = _batches(self.partition)
-        if not batches:
-            return False
-        edit.begin(self.partition)
-        for batch in batches:
-            plain = self._decrypted(batch, self._reports, edit)
-            if isinstance(plain, Withheld):
-                return False
-            if plain:
-                edit.put(batch, plain)
-        edit.end(batches[-1].position + batches[-1].size)  # what follows the last complete batch is left out
-        return True
+    def on_not_yet(self, is_late: bool) -> None:
+        """Let a share group wait for the data keys; give nothing else out if it is late."""
+        self._filter.note_missing(self._request, self._reader.missing)
+        if is_late and self._waits_for_schema:
+            self.withhold(self._failed(CannotDecrypt("registry away", REGISTRY_AWAY)))
+        elif is_late:
+            self.withhold(self._failed(CannotDecrypt("key service away", AWAY)))
 
-    def note(self, partition: int) -> None:
+    def note(self) -> None:
         """Log and count what could not be decrypted."""
+        self._filter.note_missing(self._request, self._reader.missing)
         for error, event in self._reports:
-            self._filter.note_value(error, event, self._topic, partition)
-
-    def withhold(self, error: CannotDecrypt) -> Changed:
-        """Return what its client gets in place of its records."""
-        self._reports = [(error, "failed")]
-        return Changed(b"", error=FETCH_ERRORS.get(error.kind, ErrorCode.CORRUPT_MESSAGE))
-
-    def give(self, response: Response, changed: Changed) -> bool:
-        """Put the records into the response; return whether it differs now. Log and count what could not be decrypted."""
-        self._filter.note_missing(response, self.missing)
-        self.note(self.partition.partition_index)
-        return give(response, self.partition, changed)
+            self._filter.note_value(error, event, self._topic, self.field.partition)
 
 
-def _take_long(parts: Sequence[Job | Reading]) -> bool:
-    """Return whether encrypting or decrypting the records of these partitions takes more than about a millisecond.
+def _limits_at_once(frame: bytes, parts: Sequence[Job | Reading]) -> Limits | None:
+    """Return the limits under which the records of these partitions take about a millisecond; None: they take longer.
 
     What takes less costs less on the event loop than in a thread, with its two changes of threads.
     """
-    if any(part.fields or part.rule.compress for part in parts):
-        return True
-    if sum(_size(part.partition) for part in parts) > AT_ONCE:
-        return True
-    batches = [batch for part in parts for batch in _batches(part.partition)]
+    if sum(part.field.size for part in parts) > AT_ONCE or any(part.fields or part.rule.compress for part in parts):
+        return None
     # A client may have written a count below 0
-    if sum(max(batch.count or 1, 1) for batch in batches) > RECORDS_AT_ONCE:
-        return True
-    return sum(map(_most_plain, batches)) > AT_ONCE
-
-
-def _size(partition: Any) -> int:
-    return partition.size if isinstance(partition, RecordsField) else len(partition.records)
-
-
-def _batches(partition: Any) -> Batches:
-    if isinstance(partition, RecordsField):
-        return read_batches(partition.message, start=partition.start, end=partition.start + partition.size)
-    return read_batches(partition.records)
-
-
-def _most_plain(batch: Batch) -> int:
-    """Return how many bytes the records of a batch take at most, or usually where that is not known before."""
-    if batch.codec == Codec.NONE:
-        return batch.size
-    if batch.codec == Codec.ZSTD and batch.magic == SINCE_ZSTD:
-        most = most_content(
-            memoryview(batch.data)[batch.position + HEADER.size : batch.position + batch.size], MOST_BLOCKS
-        )
-        return AT_ONCE + 1 if most is None else most  # several frames, which no producer writes, may take anything
-    return batch.size * COMPRESSED
+    if sum(max(batch.count or 1, 1) for part in parts for batch in part.batches) > RECORDS_AT_ONCE:
+        return None
+    return limits_at_once(frame, [part.batches for part in parts], AT_ONCE)
 
 
 def _if_known(data_key: Callable[[], T]) -> T | None:
@@ -964,49 +893,51 @@ def _named_headers(rule: EncryptRule) -> Callable[[bytes], bool] | None:
     return lambda name: rule.names_header(name.decode("utf-8", "surrogateescape"))
 
 
-def _encrypt(job: Job, edit: FrameEdit | None = None) -> None:
-    """Encrypt the records of a partition; with *edit*, of its RecordsField. Raises NotYet while a registry is asked."""
-    if job.key is None or job.refused is not None:
-        return
-    batches = _batches(job.partition)
-    if edit is not None:
-        edit.begin(job.partition)
-    encrypted = []
-    job.passed.clear()
-    for batch in batches:
-        if batch.is_control:  # it would stay as it is
-            job.refused = ErrorCode.INVALID_RECORD, "clients write no control records"
-            return
-        try:
-            made = _encrypted(batch, job, job.key, edit)
-        except TooLarge:
-            job.refused = ErrorCode.MESSAGE_TOO_LARGE, f"the records {TOO_LARGE}"
-            return
-        except CannotEncrypt as error:
-            job.refused = ErrorCode.NOT_ENOUGH_REPLICAS if error.is_away else ErrorCode.POLICY_VIOLATION, str(error)
-            return
-        if made is None:
-            break
-        if made and edit is not None:
-            edit.put(batch, made)
-        encrypted.append(made)
-    if batches.tail is not None or len(encrypted) < len(batches):
+def _encrypt_field(job: Job, edit: FrameEdit, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Encrypt the records of a partition where they lie; with other limits, TakesLong is raised for what goes beyond them.
+
+    Raises NotYet while a registry is asked. Called again, it goes on with the same batch.
+    """
+    if job.done is None:
+        edit.begin(job.field)
+        job.done = 0
+    while job.refused is None and job.done < len(job.batches):
+        job.refused = _refusal(job, job.batches[job.done], edit, limits)
+        job.done += 1
+    if job.refused is None and (job.batches.tail is not None or not job.batches):
         job.refused = ErrorCode.CORRUPT_MESSAGE, f"the records {UNREADABLE}"
-        return
-    if edit is None:
-        job.records = b"".join(encrypted)
+    if job.refused is not None:
+        edit.empty()
     else:
-        edit.end(batches[-1].position + batches[-1].size)
+        edit.end(job.field.start + job.field.size)
 
 
-def _encrypted(batch: Batch, job: Job, key: WritingKey, into: FrameEdit | None) -> bytes | None:
-    """Return a batch with all encrypted that its rule names; None if it cannot be read."""
-    return encrypt_batch(
-        batch,
-        key,
-        packs=job.rule.compress is not None,
-        record_keys=job.record_keys,
-        headers=_named_headers(job.rule),
-        fields=None if job.fields is None else job.fields.encrypting(key, job.passed.append),
-        into=into,
-    )
+def _refusal(job: Job, batch: Batch, edit: FrameEdit, limits: Limits) -> tuple[int, str] | None:
+    """Encrypt a batch; return why its partition is refused, if it is."""
+    assert job.key is not None
+    if batch.is_control:  # it would stay as it is
+        return ErrorCode.INVALID_RECORD, "clients write no control records"
+    passed: list[str] = []
+    try:
+        made = encrypt_batch(
+            batch,
+            job.key,
+            packs=job.rule.compress is not None,
+            record_keys=job.record_keys,
+            headers=_named_headers(job.rule),
+            fields=None if job.fields is None else job.fields.encrypting(job.key, passed.append),
+            into=edit,
+            limits=limits,
+        )
+        if made:
+            edit.put(batch, made)
+    except TooLarge as error:
+        if limits is not DEFAULT_LIMITS:
+            raise TakesLong from None
+        return ErrorCode.MESSAGE_TOO_LARGE, GROWS if isinstance(error, NoRoom) else f"the records {TOO_LARGE}"
+    except CannotEncrypt as error:
+        return ErrorCode.NOT_ENOUGH_REPLICAS if error.is_away else ErrorCode.POLICY_VIOLATION, str(error)
+    if made is None:
+        return ErrorCode.CORRUPT_MESSAGE, f"the records {UNREADABLE}"
+    job.passed += passed
+    return None

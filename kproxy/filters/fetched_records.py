@@ -1,23 +1,30 @@
-"""Records of Fetch and ShareFetch responses that a filter changes.
+"""Records of Fetch and ShareFetch responses that a filter changes where they lie.
 
-It does so batch by batch (change_fetched), many of them in a thread, PART bytes of each response in turn. A batch that cannot be
-changed is withheld with all that is behind it (give).
+It does so batch by batch (FieldChange), many of them in a thread, PART bytes of each response in turn. A batch that cannot be
+changed is withheld with all that is behind it; what else of its partition has to say so, ``withhold`` changes.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from functools import partial
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from kproxy.filters.contract import RequestFacts, Response
-from kproxy.filters.large_records import UNREADABLE
+from kproxy.filters.contract import Edited, Replace, RequestFacts, Response, Runtime, Verdict
+from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong
+from kproxy.filters.turns import NotYet, retried
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.found import RecordsField
 from kproxy.protocol.records import Batch, Batches, read_batches
+from kproxy.protocol.records.in_place import FrameEdit
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, NoRoom, TooLarge
 
 PART = 262_144  # bytes of batches that are changed before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
+MOST_GROWTH = DEFAULT_LIMITS.decompressed  # bytes by which a frame may grow
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class Withheld(NamedTuple):
@@ -27,136 +34,185 @@ class Withheld(NamedTuple):
     error: int = ErrorCode.CORRUPT_MESSAGE  # what the client gets, if it is the first batch
 
 
-class Changed(NamedTuple):
-    """A records field after its change."""
-
-    records: bytes
-    last_offset: int | None = None  # of the last batch in it, if batches behind it were left out
-    error: int | None = None  # there is no batch that could be given out
+def batches_in(field: RecordsField) -> Batches:
+    """Return the batches of a records field."""
+    return read_batches(field.message, start=field.start, end=field.start + field.size)
 
 
-ChangeBatch = Callable[[Batch], bytes | Withheld]
-# Yields functions that take long and may be called in a thread; gets their results; returns the changed records
-Steps = Generator[Callable[[], list[bytes | Withheld]], list[bytes | Withheld], Changed]
-
-
-def topic_name(topic: Any, names: Any) -> str | None:
-    """Return the name of a topic of a response; None for an id that is not in *names* (Filter.topic_names)."""
-    name: str | None = getattr(topic, "topic", None) or names.get(getattr(topic, "topic_id", ""))
-    return name
-
-
-def withhold_unknown(message: Any, names: Any) -> bool:
-    """Remove the records of topics whose name is not known from a response; return whether there were any."""
-    withheld = False
-    for topic in message.responses:
-        if topic_name(topic, names) is None:
-            for partition in topic.partitions:
-                if partition.records:
-                    partition.error_code, partition.records = ErrorCode.UNKNOWN_TOPIC_ID, b""
-                    if hasattr(partition, "acquired_records"):
-                        partition.acquired_records = []
-                    withheld = True
-    return withheld
-
-
-def change_fetched(
-    records: bytes, request: RequestFacts, change: ChangeBatch, report: Callable[[Withheld], None]
-) -> Steps:
-    """Change the batches of a records field; it is the same object if all stay. What follows the last complete batch is left out.
+class FieldChange:
+    """The records of a partition of a response; derived classes say how a batch changes.
 
     Args:
-        records: the field.
-        request: of the response.
-        change: changes one batch, and returns the same bytes where it stays; called in a thread, perhaps.
-        report: called with the reason why batches are withheld.
+        field: where they lie.
+        error: what the client gets in place of them; None: the changed records.
+
+    Attributes:
+        limits: what a batch may decompress to; other than DEFAULT_LIMITS: what goes beyond them takes too long.
+        error: what the client gets in place of them, when they are changed.
+        is_cut: batches are left out.
+        has_ended: nothing is left to do.
     """
-    batches = read_batches(records)
-    if not batches:
-        return _without_batch(batches, records, request, report)
-    parts: list[bytes] = []
-    changed = batches.tail is not None
-    for some in _in_parts(batches):
-        made = yield partial(_change, some, change)
-        for batch, new in zip(some, made, strict=False):
-            if isinstance(new, Withheld):
-                report(new)
-                last = batches[len(parts) - 1].last_offset if parts else None
-                return Changed(b"".join(parts), last, None if parts else new.error)
-            changed |= len(new) != batch.size or new != batch.raw
-            parts.append(new)
-    return Changed(b"".join(parts) if changed else records)
+
+    def __init__(self, field: RecordsField, error: int | None = None) -> None:
+        self.field = field
+        self.limits = DEFAULT_LIMITS
+        self.error = error
+        self.is_cut = False
+        self._done = 0  # batches
+        self._has_begun = self.has_ended = False
+
+    @cached_property
+    def batches(self) -> Batches:
+        return batches_in(self.field)
+
+    @property
+    def last_offset(self) -> int | None:
+        """The offset of the last batch that the client gets; None: it gets none."""
+        return self.batches[self._done - 1].last_offset if self._done else None
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset of the batch that is not changed yet; None: there is none."""
+        return self.batches[self._done].base_offset if self._done < len(self.batches) else None
+
+    def change(self, batch: Batch, edit: FrameEdit) -> bytes | Withheld:
+        """Return the bytes of the changed batch; empty: it was written to *edit*, or stays. Raises NotYet, TooLarge."""
+        return b""
+
+    def report(self, withheld: Withheld) -> None:
+        """Note why batches are withheld."""
+
+    def on_not_yet(self, is_late: bool) -> None:
+        """Note that ``change`` has raised NotYet. *is_late*: it is called once more, and must not raise it again."""
+
+    def go_on(self, edit: FrameEdit, request: RequestFacts, most: int = FRAME_LIMIT) -> None:
+        """Change batches until *most* bytes of them are done, or the field ends.
+
+        Raises NotYet, TakesLong. Called again, it goes on with the same batch.
+        """
+        if self.has_ended:
+            return
+        if not self._has_begun:
+            self._has_begun = True
+            edit.begin(self.field)
+        if self.error is None and not self.batches:
+            self._without_batch(edit, request)
+            return
+        while self.error is None and not self.is_cut and self._done < len(self.batches):
+            if most <= 0:
+                return
+            batch = self.batches[self._done]
+            most -= batch.size
+            self._change(batch, edit)
+        self._end(edit)
+
+    def _change(self, batch: Batch, edit: FrameEdit) -> None:
+        try:
+            changed = self.change(batch, edit)
+            if not isinstance(changed, Withheld):
+                if changed:
+                    edit.put(batch, changed)
+                self._done += 1
+                return
+        except NoRoom:  # the client asks again from here on
+            self.is_cut = True
+        except TooLarge:
+            if self.limits is not DEFAULT_LIMITS:
+                raise TakesLong from None
+            self.withhold(Withheld(TOO_LARGE))
+        else:
+            self.withhold(changed)
+
+    def withhold(self, withheld: Withheld) -> None:
+        """Leave out the batches that are not changed yet."""
+        self.report(withheld)
+        self.is_cut = True
+        self.error = None if self._done else withheld.error
+
+    def _end(self, edit: FrameEdit) -> None:
+        """End the field; what follows its last complete batch is left out."""
+        self.has_ended = True
+        if self._done:
+            last = self.batches[self._done - 1]
+            edit.end(last.position + last.size)
+        else:
+            edit.empty()
+
+    def _without_batch(self, edit: FrameEdit, request: RequestFacts) -> None:
+        """Give out what brokers give to clients if there is no complete batch: see ReplicaManager.readFromLog."""
+        tail = self.batches.tail
+        if tail is None or tail.kind == "error":
+            self.withhold(Withheld(UNREADABLE))
+        elif request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE:
+            # Old clients learn from the beginning of a batch that they have to ask for more bytes
+            edit.end(self.field.start + min(LOG_OVERHEAD, self.field.size))
+            self.has_ended = True
+            return
+        self._end(edit)
 
 
-def _change(batches: list[Batch], change: ChangeBatch) -> list[bytes | Withheld]:
-    """Change batches, up to the first that cannot be changed."""
-    made: list[bytes | Withheld] = []
-    for batch in batches:
-        made.append(change(batch))
-        if isinstance(made[-1], Withheld):
-            break
-    return made
-
-
-def _without_batch(
-    batches: Batches, records: bytes, request: RequestFacts, report: Callable[[Withheld], None]
-) -> Changed:
-    """Return what brokers give to clients if there is no complete batch: see ReplicaManager.readFromLog."""
-    if batches.tail is None or batches.tail.kind == "error":
-        report(Withheld(UNREADABLE))
-        return Changed(b"", error=ErrorCode.CORRUPT_MESSAGE)
-    is_old = request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE
-    # Old clients learn from the beginning of a batch that they have to ask for more bytes
-    return Changed(records[:LOG_OVERHEAD] if is_old else b"")
-
-
-def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Yield the batches, some at a time."""
-    some: list[Batch] = []
-    size = 0
-    for batch in batches:
-        some.append(batch)
-        size += batch.size
-        if size >= PART:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def at_once(steps: Steps) -> Changed:
-    """Run all steps in this thread, and return the result."""
+def are_changed_at_once(edit: FrameEdit, request: RequestFacts, changes: Sequence[FieldChange], limits: Limits) -> bool:
+    """Change records under these limits; return False if that takes long, or has to wait: they can go on then."""
+    for change in changes:
+        change.limits = limits
     try:
-        step = next(steps)
-        while True:
-            step = steps.send(step())
-    except StopIteration as finished:
-        changed: Changed = finished.value
-        return changed
+        for change in changes:
+            change.go_on(edit, request)
+    except (NotYet, TakesLong):
+        for change in changes:
+            change.limits = DEFAULT_LIMITS
+        return False
+    return True
 
 
-async def in_turns(steps: Steps, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Changed:
-    """Run the steps in a thread, in turns with those of other responses, and return the result."""
-    try:
-        step = next(steps)
-        while True:
-            step = steps.send(await in_thread(step))
-    except StopIteration as finished:
-        changed: Changed = finished.value
-        return changed
+async def change_in_turns(
+    runtime: Runtime, until: float, edit: FrameEdit, request: RequestFacts, changes: Sequence[FieldChange]
+) -> bytes:
+    """Return the frame with its records changed in a thread, in turns with those of other responses.
+
+    *until*: the time of ``runtime.monotonic`` from which on nothing is waited for.
+    """
+
+    async def finish(change: FieldChange, is_late: bool) -> None:
+        go_on = partial(change.go_on, edit, request, PART)
+        while not change.has_ended:
+            try:
+                await runtime.in_thread(go_on)
+            except NotYet:
+                change.on_not_yet(is_late)
+                if not is_late:
+                    raise
+
+    for change in changes:
+        await retried(runtime, until, partial(finish, change))
+    frame: bytes = await runtime.in_thread(edit.finish)
+    return frame
 
 
-def give(response: Response, partition: Any, changed: Changed) -> bool:
-    """Put changed records into a partition of a response; return whether it differs now."""
-    if changed.error is not None:
-        partition.error_code = changed.error
-    if response.request.api_key == ApiKey.SHARE_FETCH and (
-        changed.error is not None or changed.last_offset is not None
-    ):
-        partition.acquired_records = _up_to(partition.acquired_records, changed.last_offset)
-    differs = changed.records is not partition.records or changed.error is not None
-    partition.records = changed.records
-    return differs
+def given_out(frame: bytes, request: RequestFacts, changes: Sequence[FieldChange]) -> Edited:
+    """Return the verdict on a response whose records are changed."""
+    is_shared = request.api_key == ApiKey.SHARE_FETCH
+    others = [one for one in changes if one.error is not None or (one.is_cut and is_shared)]
+    return Edited(frame, partial(_withhold, others) if others else None)
+
+
+def _withhold(changes: Sequence[FieldChange], response: Response) -> Verdict:
+    """Say in the partitions of a response which records are withheld."""
+    by_place = {(one.field.topic or one.field.topic_id or "", one.field.partition): one for one in changes}
+    message: Any = response.message
+    for topic in message.responses:
+        topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
+        name = getattr(topic, "topic", "") or ("" if topic_id == NO_TOPIC_ID else topic_id)
+        for partition in topic.partitions:
+            change = by_place.get((name, partition.partition_index))
+            if change is None:
+                continue
+            if change.error is not None:
+                partition.error_code, partition.records = change.error, b""
+            if response.request.api_key == ApiKey.SHARE_FETCH:
+                last_offset = None if change.error is not None else change.last_offset
+                partition.acquired_records = _up_to(partition.acquired_records, last_offset)
+    return Replace(message)
 
 
 def _up_to(acquired: list[Any], last_offset: int | None) -> list[Any]:

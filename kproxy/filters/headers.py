@@ -16,8 +16,9 @@ from kproxy.options import OptionMistakes, Options, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import uvarint
 from kproxy.protocol.records import read_batches
-from kproxy.protocol.records.editing import TooLarge, change_plain
+from kproxy.protocol.records.editing import change_plain
 from kproxy.protocol.records.in_place import insert_headers
+from kproxy.protocol.records.limits import TooLarge
 
 COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
 MAGIC_WITH_HEADERS = 2

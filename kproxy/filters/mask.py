@@ -8,9 +8,8 @@ Only Fetch and ShareFetch are held (and Metadata, for the names of topics by the
     [*] .*                             every member of an object, every element of an array
 """
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -18,26 +17,26 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta
 
 from kproxy.errors import KproxyError
-from kproxy.filters.contract import Filter, Forward, Replace, Response, Verdict
+from kproxy.filters.contract import Direction, Edited, Filter, RequestFacts
 from kproxy.filters.fetched_records import (
+    MOST_GROWTH,
     PATIENCE_S,
-    Steps,
+    FieldChange,
     Withheld,
-    at_once,
-    change_fetched,
-    give,
-    in_turns,
-    topic_name,
-    withhold_unknown,
+    are_changed_at_once,
+    change_in_turns,
+    given_out,
 )
 from kproxy.filters.json_masks import JsonMask
-from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
-from kproxy.filters.turns import NotYet, retried
+from kproxy.filters.large_records import LARGE, UNREADABLE, BatchCounts, limits_at_once
+from kproxy.filters.turns import NotYet
 from kproxy.options import OptionMistakes, Options, Problem, text
 from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.found import RecordsField
 from kproxy.protocol.records import Batch
-from kproxy.protocol.records.editing import TooLarge, change_fields
-from kproxy.protocol.records.in_place import CallingEditor, Editor
+from kproxy.protocol.records.editing import change_fields
+from kproxy.protocol.records.in_place import CallingEditor, Editor, FrameEdit
 from kproxy.schemas.formats import SchemaType
 from kproxy.schemas.framings import reframed
 from kproxy.schemas.store import MOST_SCHEMAS, SCHEMAS_S, Located, Schema, Schemas
@@ -220,43 +219,33 @@ class MaskRecords(Filter):
         self._schemas = self.runtime.schemas()
         self._by_schema = self._schemas.is_configured
 
-    def on_response(self, response: Response) -> Verdict | Any:
-        """Mask the records of the topics that have rules."""
-        withheld = not self._same_for_all and withhold_unknown(response.message, self.topic_names)
-        partitions = list(self._partitions(response.message))
-        if self._by_schema and partitions:
-            return self._mask_by_schema(response, partitions, withheld)
-        if take_long([partition.records for partition, _ in partitions]):
-            return self._mask_in_turns(response, partitions, withheld)
-        for partition, masks in partitions:
-            withheld |= give(response, partition, at_once(self._steps(partition, masks, response)))
-        return Replace(response.message) if withheld else Forward()
+    def on_records(
+        self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence[RecordsField]
+    ) -> Edited | Awaitable[Edited]:
+        """Mask the records of the topics that have rules, where they lie."""
+        changes = list(self._changes(fields))
+        edit = FrameEdit(frame, MOST_GROWTH)
+        limits = None
+        if not self._by_schema and sum(one.field.size for one in changes) <= LARGE:
+            limits = limits_at_once(frame, [one.batches for one in changes], LARGE)
+        if limits is not None and are_changed_at_once(edit, request, changes, limits):
+            return given_out(edit.finish(), request, changes)
+        return self._mask_in_turns(request, edit, changes)
 
-    async def _mask_by_schema(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
-        """Mask in a thread, and once more from the start when a registry has answered. What is masked already stays so."""
-        tries = itertools.count()
+    async def _mask_in_turns(self, request: RequestFacts, edit: FrameEdit, changes: list[FieldChange]) -> Edited:
+        """Mask in a thread, in turns with other responses; by schemas as soon as a registry has answered."""
+        until = self.runtime.monotonic() + SCHEMAS_S
+        return given_out(await change_in_turns(self.runtime, until, edit, request, changes), request, changes)
 
-        async def attempt(is_late: bool) -> Verdict:
-            made = [(partition, (masks.late if is_late else None) or masks) for partition, masks in partitions]
-            return await self._mask_in_turns(response, made, changed or next(tries) > 0)
-
-        return await retried(self.runtime, self.runtime.monotonic() + SCHEMAS_S, attempt)
-
-    async def _mask_in_turns(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
-        """Mask many records in a thread, in turns with other responses, while other connections go on.
-
-        Args:
-            response, partitions: what is masked.
-            changed: whether the response differs from the broker's already.
-        """
-        for partition, masks in partitions:
-            steps = self._steps(partition, masks, response)
-            changed |= give(response, partition, await in_turns(steps, self.runtime.in_thread))
-        return Replace(response.message) if changed else Forward()
-
-    def _steps(self, partition: Any, masks: Masks, response: Response) -> Steps:
-        """Mask the records of a partition, some batches at a time."""
-        return change_fetched(partition.records, response.request, lambda batch: _mask(batch, masks), self._withhold)
+    def _changes(self, fields: Sequence[RecordsField]) -> Iterator[FieldChange]:
+        """Yield what becomes of the records of topics with rules, and of those whose name is not known."""
+        for field in fields:
+            name = field.topic or self.topic_names.get(field.topic_id or "")
+            masks = self._masks_of(name)
+            if name is None and not self._same_for_all:
+                yield FieldChange(field, ErrorCode.UNKNOWN_TOPIC_ID)
+            elif masks is not None:
+                yield Masking(field, masks, self._withhold)
 
     def _withhold(self, withheld: Withheld) -> None:
         self._withheld.add(self.runtime, withheld.reason)
@@ -264,13 +253,6 @@ class MaskRecords(Filter):
     def wants_topic(self, topic: str) -> bool:
         """Return whether a rule names the topic."""
         return self._masks_of(topic) is not None
-
-    def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
-        """Yield the partitions that have records and belong to topics with rules."""
-        for topic in message.responses:
-            masks = self._masks_of(topic_name(topic, self.topic_names))
-            if masks is not None:
-                yield from ((partition, masks) for partition in topic.partitions if partition.records)
 
     def _masks_of(self, topic: str | None) -> Masks | None:
         """Return the masks of a topic; those of all rules if its name is not known."""
@@ -301,13 +283,27 @@ class MaskRecords(Filter):
         return made(True, made(False, None))
 
 
-def _mask(batch: Batch, masks: Masks) -> bytes | Withheld:
-    """Return a batch with its values masked; why not, if that cannot be done."""
-    try:
-        masked = change_fields(batch, masks.values, masks.keys)
-    except TooLarge:
-        return Withheld(TOO_LARGE)
-    return Withheld(UNREADABLE) if masked is None else masked
+class Masking(FieldChange):
+    """A partition of a response whose records are masked."""
+
+    def __init__(self, field: RecordsField, masks: Masks, report: Callable[[Withheld], None]) -> None:
+        super().__init__(field)
+        self._masks = masks
+        self._report = report
+
+    def change(self, batch: Batch, edit: FrameEdit) -> bytes | Withheld:
+        """Mask the values of a batch."""
+        masked = change_fields(batch, self._masks.values, self._masks.keys, self.limits, into=edit)
+        return Withheld(UNREADABLE) if masked is None else masked
+
+    def report(self, withheld: Withheld) -> None:
+        """Count and log it."""
+        self._report(withheld)
+
+    def on_not_yet(self, is_late: bool) -> None:
+        """Do without schemas that have not come in time."""
+        if is_late and self._masks.late is not None:
+            self._masks = self._masks.late
 
 
 EVERY = -1

@@ -5,6 +5,7 @@ Faults of filters are counted by hook and kind.
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from struct import pack
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -16,6 +17,7 @@ from kproxy.filters.contract import (
     ConnectionFacts,
     Cut,
     Direction,
+    Edited,
     Filter,
     Forward,
     Outcome,
@@ -43,7 +45,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.constants import SIZE_FIELD
-from kproxy.protocol.found import named_topics, records_fields
+from kproxy.protocol.found import RecordsField, named_topics, records_fields
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
@@ -163,9 +165,7 @@ class Passage:
             return Send(self._frame)
         for filter_ in self._filters_left:
             try:
-                if self._is_edited_by(filter_):
-                    continue
-                verdict = self._call(filter_)
+                verdict = self._call(filter_, self._records_for(filter_))
                 if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
                     return self._go_later(filter_, verdict)
                 outcome = self._apply(filter_, verdict)
@@ -202,7 +202,7 @@ class Passage:
                 return self.go()
         return None
 
-    async def _go_later(self, filter_: Filter, pending: Awaitable[Verdict]) -> Outcome:
+    async def _go_later(self, filter_: Filter, pending: Awaitable[Verdict | Edited]) -> Outcome:
         outcome: Outcome | Awaitable[Outcome] | None
         try:
             outcome = self._apply(filter_, await self._waited(filter_, pending))
@@ -233,17 +233,27 @@ class Passage:
         return done
 
     async def _ask_in_thread(self, in_thread: InThread, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
-        if self._unused is None:
-            self._unused = await in_thread(self._read)
-        self._handed_out = self._unused
-        verdict = self._call(filter_)
+        records = await in_thread(partial(self._records_for, filter_))
+        if records is None:
+            await in_thread(self._prepare)
+        verdict = self._call(filter_, records)
         if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
             verdict = await self._waited(filter_, verdict)
+        if isinstance(verdict, Edited):
+            self._put(filter_, verdict.frame)
+            if verdict.then is None:
+                return None
+            await in_thread(self._prepare)
+            verdict = verdict.then(self._given())
         if not isinstance(verdict, Replace):
             return self._apply(filter_, verdict)
         message = verdict.message
         self._replace(filter_, await in_thread(lambda: self._written(message)), message)
         return None
+
+    def _prepare(self) -> None:
+        """Decode the message that a filter is given. Raises DecodeError."""
+        self._handed_out = self._unused = self._unused or self._read()
 
     def _release(self) -> None:
         """Free the message that a filter had, unless something still uses it."""
@@ -251,7 +261,7 @@ class Passage:
         if message is not None and getrefcount(message) == REFERENCES_HERE:
             object_codec.release(self._message().programs(self._request.api_version)[0], message)
 
-    async def _waited(self, filter_: Filter, pending: Awaitable[Verdict]) -> Verdict:
+    async def _waited(self, filter_: Filter, pending: Awaitable[Verdict | Edited]) -> Verdict | Edited:
         """Return the verdict when it comes. Raises what the filter raises, and TimeoutError."""
         began = self._chain.clock()
         try:
@@ -259,34 +269,39 @@ class Passage:
         finally:
             self._chain.note_time(filter_, began, 0)
 
-    def _call(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
+    def _call(
+        self, filter_: Filter, records: list[RecordsField] | None
+    ) -> Verdict | Edited | Awaitable[Verdict | Edited]:
+        """Give a filter the records, or the message if they are None."""
         began = self._chain.clock()
         try:
-            message, self._unused = self._unused or self._read(), None
-            request = self._request
-            if self._direction == Direction.RESPONSE:
-                return filter_.on_response(Response(self._connection, request.copy(), message))
-            header = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-            return filter_.on_request(Request(self._connection, *header, message, request.kept))
+            if records is not None:
+                return filter_.on_records(self._direction, self._request.copy(), self._frame, records)
+            given: Any = self._given()
+            return filter_.on_request(given) if self._direction == Direction.REQUEST else filter_.on_response(given)
         finally:
             self._chain.note_time(filter_, began)
 
-    def _is_edited_by(self, filter_: Filter) -> bool:
-        """Have a filter edit the records where they lie; return whether it did. Raises DecodeError, Unusable."""
-        if not self._has_records or self._unused is not None or type(filter_).on_records is Filter.on_records:
-            return False
-        began = self._chain.clock()
+    def _given(self) -> Request | Response:
+        """Return the request or response with its message, as a filter gets it. Raises DecodeError."""
+        message, self._unused = self._unused or self._read(), None
+        request = self._request
+        if self._direction == Direction.RESPONSE:
+            return Response(self._connection, request.copy(), message)
+        header = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+        return Request(self._connection, *header, message, request.kept)
+
+    def _records_for(self, filter_: Filter) -> list[RecordsField] | None:
+        """Return the records fields for a filter that edits them; None if it takes the message. Raises DecodeError."""
+        request = self._request
+        if request.api_key not in OF_RECORDS[self._direction] or type(filter_).on_records is Filter.on_records:
+            return None
         if not self._body_start:
             self._read_header()
-        request, message = self._request, self._message()
-        fields = records_fields(message.programs(request.api_version)[0], self._frame, self._body_start)
-        frame = filter_.on_records(self._direction, request.copy(), self._frame, fields)
-        self._chain.note_time(filter_, began, frame is not None)
-        if frame is None:
-            return False
-        self._check_size(len(frame) - SIZE_FIELD)
-        self._replace(filter_, frame, None)
-        return True
+        message, trailing = self._message(), 0
+        if not self._has_records:
+            trailing = message.check(request.api_version, self._frame, self._body_start, trailing=True).trailing
+        return records_fields(message.programs(request.api_version)[0], self._frame, self._body_start, trailing)
 
     def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
         """Apply a verdict and return the outcome; None: the next filter follows. Raises Unusable, EncodeError."""
@@ -296,6 +311,9 @@ class Passage:
             case Replace(message):
                 self._replace(filter_, self._written(message), message)
                 return None
+            case Edited(frame, then):
+                self._put(filter_, frame)
+                return None if then is None else self._apply(filter_, then(self._given()))
             case Reply(message, version) if self._direction == Direction.REQUEST:
                 return self._reply(filter_, message, version)
             case Truncate(size) if self._direction == Direction.RESPONSE:
@@ -306,6 +324,11 @@ class Passage:
                 self._note_edit(filter_, f"{self._direction} dropped")
                 return verdict
         raise Unusable(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
+
+    def _put(self, filter_: Filter, frame: bytes) -> None:
+        """Go on with a frame whose records a filter has edited. Raises Unusable."""
+        self._check_size(len(frame) - SIZE_FIELD)
+        self._replace(filter_, frame, None)
 
     def _replace(self, filter_: Filter, frame: bytes, message: MessageStruct | None) -> None:
         if frame != self._frame:

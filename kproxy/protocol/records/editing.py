@@ -18,7 +18,7 @@ from kproxy.protocol.records.batches import Batch, OpenBatch
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
 from kproxy.protocol.records.in_place import Editor, FrameEdit, HeaderEditor, replace_fields
-from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, TooLarge
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
 from kproxy.protocol.records.reading import open_batches, read_batches
 
@@ -201,10 +201,6 @@ Change = Callable[[bytes], bytes | None]
 ChangeRecord = Callable[[Record], bool | None]
 
 
-class TooLarge(ValueError):
-    """A batch decompresses to more than the limits allow."""
-
-
 def with_header_of(raw: bytes, records: bytes, count: int | None = None) -> bytes:
     """Return a batch of magic 2 with the header that *raw* begins with, and these (already compressed) records.
 
@@ -244,11 +240,12 @@ def change_fields(
     headers: HeaderEditor | None = None,
     zstd_level: int = 3,
     into: FrameEdit | None = None,
+    most: int = 0,
 ) -> bytes | None:
     """Return a batch of any magic after its values, keys and headers were edited; its own bytes if none was changed.
 
     None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. With *into*, b"" if it was written
-    there, or stays. Raises TooLarge.
+    there, or stays. *most*: bytes that the records may take before they are compressed. Raises TooLarge.
     """
     if not batch.crc_valid:
         return None
@@ -261,7 +258,8 @@ def change_fields(
         raise TooLarge(opened.skipped)
     is_plain = batch.codec == Codec.NONE
     try:
-        changed = replace_fields(opened, values, keys, headers, with_header=is_plain, into=into if is_plain else None)
+        in_frame = into if is_plain else None
+        changed = replace_fields(opened, values, keys, headers, with_header=is_plain, into=in_frame, most=most)
     except Malformed:
         return None
     if changed is None or is_plain:

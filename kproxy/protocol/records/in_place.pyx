@@ -26,6 +26,7 @@ from kproxy.protocol.wire cimport be32, Buffer, Cursor, put, put_uvarint
 
 from kproxy.errors import Malformed
 from kproxy.protocol.records.checksum import crc32c
+from kproxy.protocol.records.limits import NoRoom
 
 cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
@@ -260,6 +261,7 @@ cdef struct Output:
     size_t size  # bytes that were written
     size_t capacity
     size_t expected  # bytes that it will take: growing step by step, they would be copied once more
+    size_t most  # bytes that it may take; 0: any number
 
 
 cdef struct Edits:
@@ -279,19 +281,27 @@ cdef class FrameEdit:
     """A frame that gets other batches; all else stays as it came, and is copied once.
 
     Call ``begin`` with each records field, in the order of the frame, ``put`` with each of its batches, ``end``, and then
-    ``finish``. After an exception, or where a batch cannot be changed, it is of no further use.
+    ``finish``. A batch that raises an exception may be put again.
+
+    Args:
+        frame: complete.
+        growth: bytes by which all of it may grow; NoRoom is raised before more is allocated.
     """
 
     cdef bytes frame
     cdef Output output
+    cdef size_t most
     cdef Py_ssize_t copied  # bytes of the frame that are in the output, or left out
+    cdef Py_ssize_t copied_before  # the field
+    cdef size_t size_before
     cdef RecordsField field
     cdef size_t size_at  # of the size of the field in the output
     cdef bint has_size  # it is in the output already
     cdef bint is_changed
 
-    def __init__(self, bytes frame not None):
+    def __init__(self, bytes frame not None, Py_ssize_t growth=LONGEST_FIELD):
         self.frame = frame
+        self.most = PyBytes_GET_SIZE(frame) + growth
         self.output.expected = PyBytes_GET_SIZE(frame) + PyBytes_GET_SIZE(frame) // 4
 
     def __dealloc__(self):
@@ -303,12 +313,18 @@ cdef class FrameEdit:
             raise ValueError("this is no field of the frame, or one behind which another was edited")
         self.field = field
         self.has_size = False
+        self.copied_before, self.size_before = self.copied, self.output.size
+
+    cdef void leave_room(self, Batch batch) noexcept:
+        """Let what is put in place of a batch take no room that the rest of the frame needs."""
+        self.output.most = self.most - (PyBytes_GET_SIZE(self.frame) - batch.position - batch.size)
 
     cdef int copy(self, Py_ssize_t until) except -1:
         """Copy the frame up to there. The size of a field gets as many bytes as it had."""
         cdef Py_ssize_t size = until - self.copied
         if until < self.copied:
             raise ValueError("a frame is edited from its beginning to its end")
+        self.output.most = 0
         make_room(&self.output, size)
         if self.field is not None and not self.has_size:
             self.has_size = True
@@ -320,6 +336,7 @@ cdef class FrameEdit:
     def put(self, Batch batch not None, bytes by not None) -> None:
         """Put these bytes in place of a batch of the field."""
         self.copy(batch.position)
+        self.leave_room(batch)
         make_room(&self.output, PyBytes_GET_SIZE(by))
         write(&self.output, <const uint8_t *>PyBytes_AS_STRING(by), PyBytes_GET_SIZE(by))
         self.copied += batch.size
@@ -338,6 +355,19 @@ cdef class FrameEdit:
             self.write_field_size()
         self.field = None
 
+    def empty(self) -> None:
+        """End the field without any of its bytes, whatever was put there."""
+        self.go_back((self.copied_before, self.size_before, False))
+        self.end(self.field.start)
+
+    def state(self) -> tuple[int, int, bool]:
+        """Return what ``go_back`` needs to undo what is done from now on, up to the end of the field."""
+        return self.copied, self.output.size, self.has_size
+
+    def go_back(self, state: tuple[int, int, bool]) -> None:
+        """Undo what was done since then."""
+        self.copied, self.output.size, self.has_size = state
+
     cdef int write_field_size(self) except -1:
         """Write the size of the field, which may take another number of bytes now."""
         cdef size_t width = self.field.start - self.field.size_at
@@ -346,6 +376,7 @@ cdef class FrameEdit:
         cdef size_t needed = 4
         cdef uint32_t number
         cdef uint8_t *out
+        self.output.most = 0
         if size >= LONGEST_FIELD:
             raise Malformed("a records field would be larger than 2 GiB")
         if self.field.is_compact:
@@ -387,7 +418,7 @@ cdef class FrameEdit:
 
 def replace_fields(
     OpenBatch opened not None, Editor values: Editor | None, Editor keys=None, HeaderEditor headers=None, *,
-    bint with_header=False, FrameEdit into=None,
+    bint with_header=False, FrameEdit into=None, size_t most=0,
 ) -> bytes | None:
     """Return the decompressed records of a batch of magic 2 after editing them; None if nothing changed.
 
@@ -395,14 +426,13 @@ def replace_fields(
     edited. Raises Malformed if the records cannot be read to their end.
 
     *with_header*: return the batch, with a new size and CRC; it must not be compressed. *into*: write it there, and return b"".
+    *most*: bytes that it may take, 0: any number; before it takes more, NoRoom is raised.
     """
     cdef Output output
     cdef Edits edits
     cdef Walker w = opened.walker
     cdef const uint8_t *end = w.c.limit
-    cdef Py_ssize_t copied = 0
-    cdef size_t size = 0
-    cdef bint has_size = False
+    cdef tuple state = () if into is None else into.state()
     cdef size_t header_at
     cdef size_t begin
     if opened.batch.magic != 2:
@@ -415,10 +445,11 @@ def replace_fields(
     edits.copied = w.c.at
     edits.to = &output
     output.expected = (end - w.c.at) + (end - w.c.at) // 4
+    output.most = most
     if into is not None:
         edits.to = &into.output
-        copied, size, has_size = into.copied, into.output.size, into.has_size
         into.copy(opened.batch.position + BATCH_HEADER)
+        into.leave_room(opened.batch)
         begin = into.output.size
         header_at = begin - BATCH_HEADER
     else:
@@ -427,6 +458,8 @@ def replace_fields(
     try:
         edit_all(opened, &edits, &w, values, keys, headers)
         if edits.to.size == begin:
+            if into is not None:
+                into.go_back(state)
             return None
         make_room(edits.to, end - edits.copied)
         write(edits.to, edits.copied, end - edits.copied)
@@ -440,7 +473,7 @@ def replace_fields(
         return b"" if into is not None else <bytes><object>output.made
     except Exception:
         if into is not None:  # the batch may be put there otherwise
-            into.copied, into.output.size, into.has_size = copied, size, has_size
+            into.go_back(state)
         raise
     finally:
         Py_XDECREF(output.made)
@@ -482,11 +515,16 @@ cdef int resize(Output *to, size_t capacity) except -1:
 
 
 cdef inline int make_room(Output *to, size_t more) except -1 nogil:
-    """Make room for *more* bytes, which ``write`` does not look for."""
-    if to.size + more <= to.capacity:
+    """Make room for *more* bytes, which ``write`` does not look for. Raises NoRoom."""
+    cdef size_t capacity = to.size + more + (to.capacity or to.expected)
+    if to.size + more <= to.capacity and (to.most == 0 or to.size + more <= to.most):
         return 0
     with gil:
-        return resize(to, to.size + more + (to.capacity or to.expected))
+        if to.most == 0:
+            return resize(to, capacity)
+        if to.size + more > to.most:
+            raise NoRoom(f"would take more than {to.most:,} bytes")
+        return resize(to, min(capacity, to.most))
 
 
 cdef inline void write(Output *to, const uint8_t *data, size_t size) noexcept nogil:

@@ -37,6 +37,14 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+class TooLarge(ValueError):
+    """A batch decompresses to more than the limits allow."""
+
+
+class NoRoom(TooLarge):
+    """A batch takes more bytes after a change than there is room for."""
+
+
 @dataclass(slots=True)
 class Unpacked:
     """Decompressed bytes, and why they are incomplete.

@@ -35,14 +35,9 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
     return _streamed(data, allowed, limits)
 
 
-def most_content(data: memoryview, most_blocks: int) -> int | None:
-    """Return the most that *data* decompresses to, by its blocks; None unless it is one whole frame of at most *most_blocks*."""
-    try:
-        window = zstandard.get_frame_parameters(data).window_size
-    except zstandard.ZstdError:
-        return None
-    end, blocks = frame_end(data, 0, most_blocks)
-    return blocks * min(LARGEST_BLOCK, max(window, 1)) if end == len(data) else None
+def is_one_frame(data: memoryview, most_blocks: int) -> bool:
+    """Return whether *data* is one whole frame of at most so many blocks, which take time to be counted."""
+    return frame_end(data, 0, most_blocks)[0] == len(data)
 
 
 def frame_end(data: memoryview, position: int, most_blocks: int = sys.maxsize) -> tuple[int, int]:
