@@ -53,7 +53,6 @@ Kind = Literal[
     "registry away",
 ]
 MOST_CIPHERS = 10_000  # of one batch; kproxy writes a batch with one
-IN_PLACE_SINCE = 2  # magic
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyServiceAway, "key service away"),
@@ -386,12 +385,11 @@ def encrypt_batch(
         headers: whether the values of the headers of a name are encrypted as well; None: those of no name are.
         fields: encrypts the fields of a value, in place of values: returns the same object if there are none.
         into: as that of change_fields.
-        limits: what the batch may decompress to, before and after.
+        limits: what the batch may decompress to, before and after; more records than fit if each grows are not looked at.
 
     The batch keeps its codec: consumers get it so, and envelopes are alike. zstd looks for nothing else in encrypted bytes.
     """
-    if batch.magic < IN_PLACE_SINCE:  # its records become objects
-        limits = replace(limits, records=limits.decompressed // key.growth)
+    limits = replace(limits, records=min(limits.records, limits.decompressed // key.growth))  # more cannot fit
     of_headers = None if headers is None else HeaderEditor(key.sealing_headers(headers))
     of_keys = None if record_keys is None else CallingEditor(record_keys)
     change = partial(

@@ -18,7 +18,7 @@
     single_topic.py         the topic of a frame that has only one, by its first bytes
     fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
                             sessions were opened under the rules in use, and what they fetch
-    fetched_records.py      records of Fetch and ShareFetch responses that a filter changes, some batches at a time
+    fetched_records.py      records of Fetch and ShareFetch responses that a filter changes where they lie, some batches at a time
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
     encrypted_fields.py     fields of values for encrypt
     encrypt.py              built in: encrypts values on their way to brokers, and decrypts them for those that fetch them

@@ -408,7 +408,9 @@ class Encrypt(Filter):
 
     Plain and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
     wrapped data key, by as much for each encrypted header, and by 12 bytes less for its encrypted key: message.max.bytes of the
-    broker has to leave room for that.
+    broker has to leave room for that. A request grows by at most 64 MiB, and so does a batch before it is compressed: a
+    partition beyond that is refused with MESSAGE_TOO_LARGE, after which Java's producer splits its batch. A response that would
+    grow by more ends before that, and the consumer asks for the rest.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
     service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. After that one producers do not try

@@ -2,6 +2,8 @@
 
 import itertools
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from kproxy.encryption.envelope import KEY, Envelope
 from kproxy.encryption.services.contract import DataKey
 from kproxy.protocol.records import Codec, Record, read_batches
 from kproxy.protocol.records.editing import RecordBatch, read_records, write_batches
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, TooLarge
 from tests.support.encryption import GivenKeys, decrypted, decrypted_key, encrypted, encrypted_key, parts_of, siv
 
 VALUES = [b"", b"canary", None, b"x" * 3000]
@@ -238,6 +241,16 @@ def test_a_value_is_decrypted_whatever_the_one_before_was() -> None:
     records[5] = Record(offset=5, timestamp=1, key=b"l", value=whole)
     with pytest.raises(CannotDecrypt):
         opened(field(records), reading(service))
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_batch_that_could_not_be_unpacked_again_is_not_written(magic: int) -> None:
+    key = WritingKey("kek", "orders", GivenKeys().new_data_key("kek"))
+    (batch,) = read_batches(field([Record(value=b"v")] * 500, codec=Codec.LZ4, magic=magic))
+    for most in (20_000, 200_000):
+        limits = replace(DEFAULT_LIMITS, decompressed=most)
+        with pytest.raises(TooLarge) if most == 20_000 else nullcontext():
+            assert encrypt_batch(batch, key, limits=limits) is not None
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

@@ -1,6 +1,7 @@
 """Values encrypted on their way to brokers, and decrypted on their way back, by frames of clients and brokers."""
 
 import os
+import random
 import threading
 import time
 from base64 import b64encode
@@ -10,9 +11,11 @@ import pytest
 import zstandard
 
 from kproxy.encryption import data_keys
+from kproxy.encryption.batches import CannotDecrypt, decrypt_batch
 from kproxy.encryption.services import loading
 from kproxy.encryption.services.contract import DataKey, KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import UsageError
+from kproxy.filters import encrypt
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.encrypt import Encrypt
@@ -20,7 +23,8 @@ from kproxy.filters.loading import load_filter, misplaced
 from kproxy.filters.passage import Passage
 from kproxy.protocol import message, read_request_header
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Codec, Record
+from kproxy.protocol.records import Codec, Record, read_batches
+from kproxy.protocol.records.compression import compress
 from kproxy.protocol.records.editing import RecordBatch, read_records, with_header_of, write_batches
 from tests.support.encryption import GivenKeys, GivenService, decrypted, decrypted_key, encrypted, parts_of
 from tests.support.filtering import Bench, CallingRuntime
@@ -455,6 +459,108 @@ def test_records_that_hide_how_long_they_take_are_changed_in_a_thread(monkeypatc
         calls.clear()
         bench.produce("orders", records=records)
         assert calls
+
+
+@pytest.mark.parametrize(("codec", "growth"), [(Codec.NONE, 60_000), (Codec.LZ4, 30_000)])
+def test_records_that_would_grow_too_much_are_refused_before_they_do(
+    monkeypatch: pytest.MonkeyPatch, codec: Codec, growth: int
+) -> None:
+    """The rest of the request is written, and what the producer splits after that fits."""
+    monkeypatch.setattr(encrypt, "MOST_GROWTH", growth)
+    bench = Encrypting(monkeypatch)
+    values: list[bytes | None] = [b"v"] * 1_600
+    partitions = [
+        {"index": at, "records": stored(values, codec=codec) if at == 1 else stored(VALUES)} for at in (0, 1, 2)
+    ]
+    outcome = bench.ask("ProduceRequest", 9, acks=-1, topic_data=[{"name": "orders", "partition_data": partitions}])
+    assert isinstance(outcome, Send) and outcome.request is not None
+    written = request_in(outcome.frame).topic_data[0].partition_data
+    assert [partition.index for partition in written] == [0, 2]
+    assert values_in(bench.fetch(written[1].records).records) == VALUES
+    said = answer_frame("ProduceResponse", 9, responses=[])
+    assert errors_in(bench.answer(outcome.request, said))["orders"][0] == ErrorCode.MESSAGE_TOO_LARGE
+    assert bench.counted() == {("refused", "MESSAGE_TOO_LARGE"): 1}
+    half = bench.produce("orders", records=stored(values[:400], codec=codec))
+    assert isinstance(half, Send) and len(values_in(records_in(half.frame))) == 400
+
+
+def test_a_response_that_would_grow_too_much_ends_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No consumer is stuck: what was left out, it asks for."""
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "compress": "zstd"}])
+    text = os.urandom(960)
+    outcome = bench.produce("orders", records=stored([text * 30]))
+    assert isinstance(outcome, Send)
+    monkeypatch.setattr(encrypt, "MOST_GROWTH", 60_000)
+    (value,) = values_in(records_in(outcome.frame))
+    batches = [write_batches([RecordBatch([Record(offset=at, key=b"k", value=value)])]) for at in range(7)]
+    got, rounds = 0, 0
+    while got < len(batches):
+        partition = bench.fetch(b"".join(batches[got:]))
+        given = values_in(partition.records)
+        assert (partition.error_code, set(given)) == (0, {text * 30})
+        got, rounds = got + len(given), rounds + 1
+        assert len(partition.records) < 100_000
+    assert rounds > 2
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_refused_and_not_given_out(monkeypatch: pytest.MonkeyPatch, codec: Codec) -> None:
+    bench = Encrypting(monkeypatch)
+    bomb = with_header_of(stored([b"v"], codec=codec), compress(codec, bytes(70 << 20)))
+    assert errors_in(bench.produce("orders", records=bomb))["orders"][0] == ErrorCode.MESSAGE_TOO_LARGE
+    good = bench.written()
+    for records, values in ((bomb, []), (good + bomb, VALUES)):
+        partition = bench.fetch(records)
+        assert (values_in(partition.records), partition.error_code) == (
+            values,
+            0 if values else ErrorCode.CORRUPT_MESSAGE,
+        )
+    assert bench.counted() == {("refused", "MESSAGE_TOO_LARGE"): 1, ("failed", "damaged"): 2}
+
+
+def test_records_are_decrypted_in_their_frame_as_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, in a thread, and each batch alone, whatever its format, codec, damage and the policies."""
+    chance = random.Random(5)
+    kinds = set()
+    for _ in range(60):
+        rule = {**RULES[0], **{name: chance.choice(["fail", "skip", "pass"]) for name in ("plain", "unreadable")}}
+        bench = Encrypting(monkeypatch, rules=[rule])
+        about = {"name": "kek-orders", "topic": "orders", "nonce": bytes(12)}
+        good = encrypted(b"a canary", bench.service.new_data_key("kek-orders"), key=b"k", **about)
+        flipped = bytearray(good)
+        flipped[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
+        data = b""
+        for _ in range(chance.randrange(1, 5)):
+            magic = chance.choice([0, 1, 2, 2, 2])
+            codec = chance.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD][: 5 if magic == 2 else 4])
+            values = chance.choices([good, b"plain", None, bytes(flipped)], [9, 2, 1, 1], k=chance.randrange(1, 5))
+            data += stored(values, magic=magic, codec=codec)
+        data += data[: chance.choice([0, 0, 0, 1, 40])]  # brokers cut what does not fit
+        got = [bench.fetch(data) for _ in range(2)]  # the first waits for the key
+        with monkeypatch.context() as patched:
+            patched.setattr(encrypt, "AT_ONCE", -1)
+            got.append(bench.fetch(data))
+        expected, error = alone(bench.filter, data)
+        kinds.add((rule["plain"], rule["unreadable"], error))
+        assert [(one.records, one.error_code) for one in got] == [(expected, error)] * 3
+        if rule["unreadable"] == "fail" and rule["plain"] == "fail":
+            assert set(values_in(expected)) <= {b"a canary", None}
+    assert len(kinds) > 9
+
+
+def alone(filter_: Encrypt, data: bytes) -> tuple[bytes, int]:
+    """What becomes of records whose batches are decrypted one by one, and the error of their partition."""
+    rule = filter_.options.rules[0]
+    parts: list[bytes] = []
+    for batch in read_batches(data):
+        try:
+            part = decrypt_batch(batch, filter_.reader("orders", rule), rule.plain, rule.unreadable, lambda *_: None)
+        except CannotDecrypt:
+            part = None
+        if part is None:
+            return b"".join(parts), 0 if parts else ErrorCode.CORRUPT_MESSAGE
+        parts.append(part)
+    return b"".join(parts), 0
 
 
 def test_nothing_is_skipped_while_the_key_service_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
