@@ -34,7 +34,6 @@ from kproxy.encryption.editors import SealingEditor
 from kproxy.encryption.envelope import BYTES_FIELD, FIELD, HEADER, KEY, NONCE, TAG, Envelope, place_of
 from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services.contract import (
-    DATA_KEY_SIZE,
     DataKey,
     KeyDestroyed,
     KeyRefused,
@@ -218,7 +217,7 @@ class DataKeys:
     """The data keys of one process. Its methods may be called in any thread, and never wait.
 
     Args:
-        service: makes and unwraps data keys; called in threads of its own.
+        service: makes and unwraps data keys (``key_service``); called in threads of its own.
         limits: how long data keys are used.
         monotonic: seconds of a clock that never goes back.
 
@@ -243,6 +242,7 @@ class DataKeys:
 
     def for_writing(self, topic: str, key_name: str) -> WritingKey:
         """Return the data key that records of a topic are encrypted with. Raises KeyNotYet, KeyServiceError."""
+        check_name(topic, "a topic")  # a client may write to any
         check_name(key_name)
         key = self._find(Question(key_name, topic))
         assert isinstance(key, WritingKey)
@@ -315,27 +315,21 @@ class DataKeys:
     def _answer(self, question: Question) -> None:
         """Ask the service, and keep its answer; in a thread of its own."""
         try:
-            data_key = self._data_key(question)
+            if question.wrapped:
+                plain = self._service.unwrap(question.key_name, question.wrapped)
+                data_key = DataKey(plain, question.wrapped)
+            else:
+                data_key = self._service.new_data_key(question.key_name)
             asked = question if question.wrapped else Question(question.key_name, wrapped=data_key.wrapped)
             kept: dict[Question, WritingKey | ReadingCipher] = {asked: asked.cipher(data_key.plain)}
             if not question.wrapped:
                 kept[question] = WritingKey(question.key_name, question.topic, data_key)
         except KeyServiceError as error:
             self._keep_error(question, error)
-        except Exception as error:  # of a service that breaks its contract
+        except Exception as error:  # so that the question is not asked for ever
             self._keep_error(question, KeyServiceAway(f"the key service failed ({type(error).__name__})"))
         else:
             self._keep(question, kept)
-
-    def _data_key(self, question: Question) -> DataKey:
-        if question.wrapped:
-            data_key = DataKey(self._service.unwrap(question.key_name, question.wrapped), question.wrapped)
-        else:
-            data_key = self._service.new_data_key(question.key_name)
-        if len(data_key.plain) != DATA_KEY_SIZE:
-            error = KeyServiceError if question.wrapped else KeyServiceAway
-            raise error(f"the data key from {question.key_name} has not {DATA_KEY_SIZE} bytes")
-        return data_key
 
     def _keep(self, question: Question, kept: dict[Question, WritingKey | ReadingCipher]) -> None:
         now, limits = self._monotonic(), self._limits

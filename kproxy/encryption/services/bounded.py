@@ -30,21 +30,28 @@ class Bounded:
 
     def new_data_key(self, key_name: str) -> DataKey:
         """Return a new data key."""
-        made = self._call(lambda: self._service.new_data_key(key_name))
-        if len(made.plain) != DATA_KEY_SIZE or not 0 < len(made.wrapped) <= MOST_WRAPPED:
-            raise KeyServiceAway(
-                f"the key service made a data key of {len(made.plain)} bytes, wrapped {len(made.wrapped)}"
-            )
-        return made
+
+        def made() -> DataKey:
+            made = self._service.new_data_key(key_name)
+            if len(made.plain) != DATA_KEY_SIZE or not 0 < len(made.wrapped) <= MOST_WRAPPED:
+                sizes = f"{len(made.plain)} bytes, wrapped {len(made.wrapped)}"
+                raise KeyServiceAway(f"the key service made a data key of {sizes}")
+            return made
+
+        return self._call(made)
 
     def unwrap(self, key_name: str, wrapped: bytes) -> bytes:
         """Return the data key that *wrapped* holds."""
         if not 0 < len(wrapped) <= MOST_WRAPPED:
             raise KeyServiceError(f"a wrapped data key has 1 to {MOST_WRAPPED:,} bytes, this one has {len(wrapped):,}")
-        plain = self._call(lambda: self._service.unwrap(key_name, wrapped))
-        if len(plain) != DATA_KEY_SIZE:
-            raise KeyServiceError(f"a data key has {DATA_KEY_SIZE} bytes, the one in this record {len(plain)}")
-        return plain
+
+        def unwrapped() -> bytes:
+            plain = self._service.unwrap(key_name, wrapped)
+            if len(plain) != DATA_KEY_SIZE:
+                raise KeyServiceError(f"a data key has {DATA_KEY_SIZE} bytes, the one in this record {len(plain)}")
+            return plain
+
+        return self._call(unwrapped)
 
     def close(self) -> None:
         """Close the service."""

@@ -121,10 +121,16 @@ class KeyManager(Protocol):
         """Return a wrapped data key as the newest version wraps it."""
 
 
-def check_name(key_name: str) -> None:
-    """Raise KeyServiceError if the name of a key does not fit into records."""
-    if not 0 < len(key_name.encode("utf-8", "surrogateescape")) <= MOST_NAME:
-        raise KeyServiceError(f"the name of a key has 1 to {MOST_NAME} bytes in records: {key_name!r} cannot be used")
+def check_name(name: str, of: str = "a key") -> None:
+    """Raise KeyServiceError if the name of a key or topic does not fit into records."""
+    try:
+        fits = 0 < len(name.encode()) <= MOST_NAME
+    except UnicodeEncodeError:  # it came as other bytes than UTF-8
+        fits = False
+    if not fits:
+        raise KeyServiceError(
+            f"the name of {of} has 1 to {MOST_NAME} bytes of UTF-8: {name[:MOST_NAME]!r} cannot be used"
+        )
 
 
 def check_new_name(key_name: str) -> None:

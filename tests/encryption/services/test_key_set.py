@@ -162,6 +162,9 @@ def test_a_service_that_breaks_its_contract(
     monkeypatch.setattr(KeySet, "unwrap", fail)
     with pytest.raises(KeyServiceError, match=r"failed with ValueError$"):
         bounded.unwrap("orders", wrapped)
+    monkeypatch.setattr(KeySet, "new_data_key", lambda *_: None)
+    with pytest.raises(KeyServiceAway, match=r"failed with AttributeError$"):
+        bounded.new_data_key("orders")
     monkeypatch.setattr(KeySet, "unwrap", lambda *_: b"short")
     with pytest.raises(KeyServiceError, match="has 32 bytes"):
         bounded.unwrap("orders", wrapped)
