@@ -91,7 +91,7 @@ def config_from_options(
 
 def read_key_settings(path: str) -> KeySettings:
     """Read the file of the option --keys: which key service to use. Raises ConfigError with every mistake and its place."""
-    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - with a YAML parser, which only files need
 
     conversion = Conversion()
     problems: list[Problem] = []
@@ -105,28 +105,10 @@ def read_key_settings(path: str) -> KeySettings:
     return settings
 
 
-def refusal(options: Options, sentence: str) -> UsageError:
-    """Return the error for something that only a worker can find: a filter that no longer loads, an address in use.
-
-    A sentence that begins with the path of a filter ("clusters[0].filters[1]: ...") becomes a mistake with its place in the file.
-    """
-    path, colon, message = sentence.partition(": ")
-    if options.file is None or not colon:
-        return UsageError(sentence)
-    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - with a YAML parser, which only files need
-
-    conversion = Conversion()
-    conversion.convert(read_tree(_read(options.file), options.file), Config)
-    setting = f"{path}.use"
-    if setting not in conversion.places:
-        return UsageError(sentence)
-    return ConfigError([Mistake(*conversion.places[setting], setting, message)], options.file)
-
-
 def _parse(
     text: str, path: str, options: Options, filters: Callable[[Config], bool] = lambda _: True, warn: Warn | None = None
 ) -> Config:
-    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as above
 
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
@@ -136,7 +118,7 @@ def _parse(
 
 
 def _read(path: str) -> str:
-    from kproxy.config.convert import MOST_TEXT  # noqa: PLC0415 - as in refusal
+    from kproxy.config.convert import MOST_TEXT  # noqa: PLC0415 - as above
 
     try:
         with Path(path).open("rb") as file:

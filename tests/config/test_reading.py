@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.config.reading import Options, config_from_options, parse_config, read_config, refusal
+from kproxy.config.reading import Options, config_from_options, parse_config, read_config
 from kproxy.config.structs import Analysis, Cluster, Config, Rotated
 from kproxy.errors import ConfigError, UsageError
 from kproxy.schemas.settings import SchemaSources
@@ -210,21 +210,6 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert config.analysis.log == Rotated(path="x.jsonl")
     with pytest.raises(UsageError, match="--listen cannot be used with -c"):
         config_from_options(Options(file=str(file), listen=":1"))
-
-
-def test_what_a_worker_refuses_has_its_place(tmp_path: Path) -> None:
-    file = tmp_path / "k.yaml"
-    file.write_text(f"{GOOD}    filters:\n      - use: a\n      - with: {{x: 1}}\n        use: b:C\n", encoding="utf-8")
-    options = Options(file=str(file))
-    assert str(refusal(options, "clusters[0].filters[1]: 'b:C' has moved")) == (
-        f"{file}:7:14: clusters[0].filters[1].use: 'b:C' has moved"
-    )
-    for sentence in ("cannot listen on :1: Address already in use", "clusters[7].filters[0]: x", "worker 0 ended"):
-        assert str(refusal(options, sentence)) == sentence
-    assert (
-        str(refusal(Options(listen=":1", bootstrap=["b:1"]), "clusters[0].filters[1]: x"))
-        == "clusters[0].filters[1]: x"
-    )
 
 
 def test_faults_of_the_command_line_are_of_every_cluster_behind_those_of_the_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.config.files import filter_files, watched_files
-from kproxy.config.reading import Options, refusal
+from kproxy.config.reading import Options
 from kproxy.config.structs import Config
 from kproxy.errors import ConfigError, UsageError
 from kproxy.protocol.addresses import as_reached_here, parse_address
@@ -182,14 +182,14 @@ class Supervisor:
 
     async def _read_again(self, by_signal: bool, filters_changed: bool) -> None:
         """Read and use the configuration. Raises UsageError (such as ConfigError), also if a worker cannot use it."""
-        config = await read_again(self._options, None if by_signal else self._config)
+        config = await read_again(self._options, None if by_signal or filters_changed else self._config)
         if config == self._config and not by_signal and not filters_changed:
             await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
         why = await self._fleet.change(config, filters_changed or (by_signal and self._options.reload_filters))
         if why:
-            raise refusal(self._options, why)
+            raise UsageError(why)
         try:
             await self._admin.move(config)
         except OSError as error:

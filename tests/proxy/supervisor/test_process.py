@@ -272,13 +272,17 @@ def test_a_message_that_cannot_be_decoded_is_logged_and_skipped(run: Run) -> Non
 
 def test_changed_filters_are_loaded_again_when_asked(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "watched_filters.py"
-    file.write_text("", encoding="utf-8")
+    file.write_text("from kproxy.filters.contract import Filter\n\nclass Mine(Filter):\n    pass\n", encoding="utf-8")
     run.write("plain", cluster={"filters": [{"use": "watched_filters:Mine"}]})
     with supervised(json.dumps({"file": str(run.file), "reload_filters": True}), modules=tmp_path) as process:
         process.until("serving")
-        file.write_text("# changed", encoding="utf-8")
+        with file.open("a", encoding="utf-8") as module:
+            module.write("# changed\n")
         assert process.until("a file has changed")["file"] == str(file)
         process.until("the configuration was taken")
+        file.write_text("# gone", encoding="utf-8")
+        mistake = process.until("a mistake in the configuration")
+        assert (mistake["file"], mistake["path"]) == (str(run.file), "clusters[0].filters[0].use")
 
 
 def test_a_reload_reads_the_file_once_and_checks_its_filters(tmp_path: Path) -> None:
