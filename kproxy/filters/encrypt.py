@@ -8,6 +8,7 @@ topics by their ids), but not frames with one topic, if no rule names it. Other 
     Fetch       each batch is decrypted; a value that cannot be decrypted, and a plain one, become what the rule says
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -74,6 +75,7 @@ if TYPE_CHECKING:  # most workers need no schemas: 1 MB
     from kproxy.schemas.store import Schemas
 
 T = TypeVar("T")
+KEY_TEMPLATE = re.compile(r"(?:[^{}]|\{topic\}|\{cluster\})*")
 MOST_LOGGED = 1_000  # kinds of events, each of a topic
 LOG_AGAIN_S = 600.0  # after which an event of the same kind and topic is logged again
 OUTAGE_S = 60.0  # between two that are logged
@@ -279,9 +281,7 @@ class EncryptOptions(Options, frozen=True):
     def __post_init__(self) -> None:
         problems = []
         for number, rule in enumerate(self.rules):
-            try:
-                rule.key.format(topic="", cluster="")
-            except (AttributeError, KeyError, IndexError, ValueError):
+            if not KEY_TEMPLATE.fullmatch(rule.key):
                 problems.append(
                     (f"rules[{number}].key", "only {topic} and {cluster} are replaced in the name of a key")
                 )
@@ -774,6 +774,8 @@ class Encrypt(Filter):
         """Count what happened, and log the first of its kind and topic."""
         self.runtime.shared_count(self.name, event, kind).add(count)
         now, key = self.runtime.monotonic(), (event, kind, topic)
+        if len(self._logged) >= MOST_LOGGED and key not in self._logged:  # a client may make up topics
+            self._logged = {one: until for one, until in self._logged.items() if until > now}
         if now >= self._logged.get(key, now) and (key in self._logged or len(self._logged) < MOST_LOGGED):
             self._logged[key] = now + LOG_AGAIN_S
             self.runtime.warn(f"encrypt: {event} ({kind})", sentence)

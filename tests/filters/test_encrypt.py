@@ -18,7 +18,7 @@ from kproxy.errors import UsageError
 from kproxy.filters import encrypt
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
-from kproxy.filters.encrypt import Encrypt
+from kproxy.filters.encrypt import LOG_AGAIN_S, Encrypt
 from kproxy.filters.loading import load_filter, misplaced
 from kproxy.filters.passage import Passage
 from kproxy.protocol import message, read_request_header
@@ -633,6 +633,18 @@ def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.Mon
     assert not getattr(outcome, "frame", b"")
 
 
+def test_topics_that_a_client_makes_up_do_not_silence_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encrypt, "MOST_LOGGED", 2)
+    bench = Encrypting(monkeypatch)
+    bench.service.error = KeyDestroyed("it is gone")
+    for number in range(4):
+        bench.produce(f"orders-{number}")
+    assert len(bench.runtime.warnings) == 2
+    bench.runtime.at += LOG_AGAIN_S
+    bench.produce("orders")
+    assert [reason[:25] for _, reason in bench.runtime.warnings[2:]] == ["it is gone: topic orders,"]
+
+
 def test_filters_that_read_values_stand_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
     encrypt = load_filter("encrypt", {"keys": {"use": "given"}, "rules": RULES})
@@ -662,8 +674,9 @@ def test_other_filters_see_plain_record_keys(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_mistakes_are_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loading.BUILT_IN, "given", "tests.support.encryption:GivenService")
-    with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} and \{cluster\} are"):
-        load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": "{tenant}"}]})
+    for key in ("{tenant}", "{topic.__class__}", "{topic!r}", "{topic:>300}", "{", "{{topic}}"):
+        with pytest.raises(UsageError, match=r"rules\[0\].key: only \{topic\} and \{cluster\} are"):
+            load_filter("encrypt", {"keys": {"use": "given"}, "rules": [{"topics": ["*"], "key": key}]})
     shadowed = [{"topics": ["*-a", "orders*"], "key": "kek"}, {"topics": ["b", "orders-secret"], "key": "kek-secret"}]
     with pytest.raises(UsageError, match=r'rules\[1\].topics: rules\[0\] has "orders-secret" already'):
         load_filter("encrypt", {"keys": {"use": "given"}, "rules": shadowed})
