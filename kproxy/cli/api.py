@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from kproxy.cli.options import complete_apis, find_api, form_option
+from kproxy.cli.options import complete_apis, find_api, form_option, json_page
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.text.styles import Style, is_terminal, style_for
 from kproxy.pipeline.sink import Sink
@@ -67,7 +67,7 @@ def api(name: str | None, version: int | None, diff: tuple[int, int] | None, err
     data, lines = pages
     with Sink(None, live=False) as sink:
         if form == "json":
-            sink.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+            sink.write(json_page(data))
         else:
             sink.write("".join(f"{line}\n" for line in lines).encode())
 

@@ -3,9 +3,8 @@
 import shutil
 
 import click
-import msgspec
 
-from kproxy.cli.options import complete_filters, form_option
+from kproxy.cli.options import complete_filters, form_option, json_page
 from kproxy.filters.loading import filter_class, filter_names
 from kproxy.filters.reference import described, render_list, render_page
 from kproxy.pipeline.sink import Sink
@@ -50,7 +49,7 @@ def filters(name: str | None, form: str) -> None:
     with Sink(None, live=False) as sink:
         if form == "json":
             data = [described(*each) for each in zip(names, classes, strict=True)]
-            sink.write(msgspec.json.format(msgspec.json.encode(data if name is None else data[0]), indent=2) + b"\n")
+            sink.write(json_page(data if name is None else data[0]))
             return
         lines = render_list(names, classes, width) if name is None else render_page(name, classes[0], width)
         sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))

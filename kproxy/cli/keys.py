@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import asdict
 
 import click
-import msgspec
 
-from kproxy.cli.options import form_option
+from kproxy.cli.options import form_option, json_page
 from kproxy.config.reading import read_key_settings
 from kproxy.encryption.services import KeyFacts, KeyManager, KeyService, KeyServiceError, key_service, unbounded
 from kproxy.encryption.services.contract import MOST_WRAPPED, try_key
@@ -97,7 +96,7 @@ def keys(file: str, before: int | None, dry_run: bool, yes: bool, form: str, **a
 
 def _list(sink: Sink, known: list[KeyFacts], form: str) -> None:
     if form == "json":
-        sink.write(msgspec.json.format(msgspec.json.encode([asdict(one) for one in known]), indent=2) + b"\n")
+        sink.write(json_page([asdict(one) for one in known]))
         return
     for one in known:
         _say(sink, f"{one.name}  {_described(one)}")

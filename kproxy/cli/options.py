@@ -1,6 +1,7 @@
 """Options that several commands have, and what a shell completes for the options of all commands.
 
 KEYLOG, SEPARATE, form_option, bootstrap_option   --keylog; --separate; --format text or json; --bootstrap
+json_page           what --format json prints
 schema_options      a decorator: gives a command --registry, --schemas, --schema and --keys (pop_schemas)
 selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
 pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from kproxy.errors import UsageError, did_you_mean
 
@@ -78,6 +80,11 @@ def form_option(text: str = "text for people, json for programs.") -> Callable[[
     return click.option(
         "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help=text
     )
+
+
+def json_page(data: Any) -> bytes:
+    """Return what --format json prints of *data*: one value, indented."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
 
 
 def bootstrap_option(text: str) -> Callable[[Command], Command]:

@@ -12,6 +12,7 @@ from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.escaping import printable
+from kproxy.pipeline.sink import Sink
 
 MISSING = 4  # exit status, see endings.py
 MOST_SAID = 5  # reasons why values stayed encrypted
@@ -61,11 +62,11 @@ def schemas(paths: tuple[Path, ...], save: Path | None, form: str, **others: Any
         unopened = reader.viewers.unopened if reader.viewers is not None else Counter[str]()
     rows = viewer.rows()
     if form == "json":
-        print(json.dumps(rows, indent=1))
-    elif rows:
-        print(_table(rows))
+        page = json.dumps(rows, indent=1)
     else:
-        print(f"No record {'that could be read ' if unopened else ''}names a schema.")
+        page = _table(rows) if rows else f"No record {'that could be read ' if unopened else ''}names a schema."
+    with Sink(None, live=False) as sink:
+        sink.write(f"{page}\n".encode("utf-8", "backslashreplace"))
     for why, count in unopened.most_common(MOST_SAID):
         fields = "encrypted key or value was" if count == 1 else "encrypted keys or values were"
         print(f"kproxy: {count:,} {fields} not looked into: {printable(why, 400)}", file=sys.stderr)

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from kproxy.authentication.scram import LEAST_ITERATIONS, MOST_ITERATIONS
 from kproxy.authentication.users import (
@@ -18,7 +17,7 @@ from kproxy.authentication.users import (
     set_password,
     write_users_file,
 )
-from kproxy.cli.options import form_option
+from kproxy.cli.options import form_option, json_page
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.sink import Sink
@@ -100,7 +99,7 @@ def _list(file: Path, form: str) -> None:
     with Sink(None, live=False) as sink:
         if form == "json":
             rows = [{"name": name, "mechanisms": one.mechanisms, "groups": one.groups} for name, one in known.items()]
-            sink.write(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+            sink.write(json_page(rows))
             return
         for name, one in sorted(known.items()):
             groups = f"  in {', '.join(one.groups)}" if one.groups else ""

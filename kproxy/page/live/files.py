@@ -311,18 +311,14 @@ def _spilled(parts: Sequence[Part], schemas: "Mapping[str, pyarrow.Schema]", int
 
 
 class LiveRows:
-    """The rows that are not shown yet.
+    """The rows that are not shown yet."""
 
-    Args:
-        count: exchanges before them that have no rows.
-    """
-
-    def __init__(self, count: int = 0) -> None:
+    def __init__(self) -> None:
         self._tables = Tables(self._take)
         self._entities = Entities()
         self._batches: dict[str, list[Any]] = {}
         self._added: deque[tuple[Any, ...]] = deque()  # values of the columns ADDED
-        self.count = count  # exchanges
+        self.count = 0  # exchanges
         self._first_ns: int | None = None
         self._last_ns: int | None = None
 

@@ -214,7 +214,7 @@ def with_header_of(raw: bytes, records: bytes, count: int | None = None) -> byte
     return b"".join((raw[:SIZE_AT], size, raw[LOG_OVERHEAD:CRC_AT], crc, head, records))
 
 
-def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
+def change_plain(batch: Batch, change: Change) -> bytes | None:
     """Return a batch of magic 2 after *change* of its decompressed records.
 
     None if the batch cannot be changed, or *change* returns None. Raises TooLarge.
@@ -222,7 +222,7 @@ def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) 
     if batch.magic != 2 or batch.attributes & CONTROL or batch.codec not in CODECS or not batch.crc_valid:
         return None
     raw = batch.raw
-    unpacked = decompress(batch.codec, memoryview(raw)[HEADER.size :], limits=limits)
+    unpacked = decompress(batch.codec, memoryview(raw)[HEADER.size :])
     if unpacked.skipped is not None:
         raise TooLarge(unpacked.skipped)
     if unpacked.error is not None:
@@ -235,7 +235,6 @@ def change_fields(
     batch: Batch,
     values: Editor | None,
     keys: Editor | None = None,
-    limits: Limits = DEFAULT_LIMITS,
     *,
     headers: HeaderEditor | None = None,
     zstd_level: int = 3,
@@ -250,10 +249,10 @@ def change_fields(
     if not batch.crc_valid:
         return None
     if batch.magic < 2:
-        return change_records(batch, lambda record: _edit(record, values, keys), limits)
+        return change_records(batch, lambda record: _edit(record, values, keys))
     if batch.attributes & CONTROL:
         return _same(batch, into)
-    opened = batch.open(limits)
+    opened = batch.open(DEFAULT_LIMITS)
     if opened.skipped is not None:
         raise TooLarge(opened.skipped)
     is_plain = batch.codec == Codec.NONE
@@ -280,13 +279,13 @@ def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
     return value is not None or key is not None
 
 
-def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
+def change_records(batch: Batch, change: ChangeRecord) -> bytes | None:
     """Return a batch of any magic after *change*, which is called with each record, may edit it and returns whether it did.
 
     Records for which it returns None are left out; the batch keeps its offsets, as after compaction. The same bytes if no record
     was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
     """
-    read = read_batch(batch.open(limits))
+    read = read_batch(batch.open(DEFAULT_LIMITS))
     if read.error is not None or not batch.crc_valid:
         return None
     if read.skipped is not None:

@@ -81,7 +81,7 @@ def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch
         yield opened
 
 
-def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
+def count_records(data: bytes) -> int:
     """Count the records of a field: magic 2 by the headers, magic 0 and 1 by walking the messages, also in wrappers."""
     count, position = count_plain(data)
     spent = 0
@@ -90,7 +90,7 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
         end = next_batch(data, position, wrapper, 1)
         if end == position:
             break
-        opened = wrapper[0].open(limits.after(spent))
+        opened = wrapper[0].open(DEFAULT_LIMITS.after(spent))
         spent += opened.unpacked_size
         more, position = count_plain(data, end)
         count += opened.claimed + more
