@@ -330,7 +330,7 @@ cdef int find_records(Struct *s, Cursor *c, Place *place, bytes data, list field
 def named_topics(
     Program program not None, bytes data not None, Py_ssize_t start, Py_ssize_t most
 ) -> tuple[set[str], set[str], bool] | None:
-    """Return the names of the topics, their ids other than zero, and whether tagged fields end the message.
+    """Return the names of the topics, their ids, zero as well, and whether tagged fields end the message.
 
     None if more than *most* bytes are not in records, and for a message that is malformed, or does not end with *data*.
     """
@@ -374,8 +374,7 @@ cdef int find_topics(Struct *s, Cursor *c, set names, set ids, Py_ssize_t *in_re
         elif op.role == ROLE_TOPIC_ID:
             if need(c, op.width) < 0:
                 return -1
-            if not is_zero(c.at):
-                ids.add(uuid_text(c.at))
+            ids.add(uuid_text(c.at))
             c.at += op.width
         else:
             if read_size(op, c, &size) < 0:

@@ -405,8 +405,15 @@ def test_broken_batches_are_refused_and_topics_without_a_name(monkeypatch: pytes
     whole = stored(VALUES)
     for records in (whole[:-1], whole[:-1] + b"\x7f", whole + b"rest"):
         assert errors_in(bench.produce("orders", records=records))["orders"][0] == ErrorCode.CORRUPT_MESSAGE
-    partition = bench.fetch(bench.written(), "AAAAAAAAAAAAAAAAAAAAAg", 13)
-    assert (partition.error_code, partition.records) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
+    written = bench.written()
+    for topic_id in ("AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAA"):
+        data = [{"topic_id": topic_id, "partition_data": [{"index": 1, "records": whole}]}]
+        outcome = bench.ask("ProduceRequest", 13, acks=-1, topic_data=data)
+        assert isinstance(outcome, Answer)
+        (topic,) = answer_in(0, 13, outcome.frame).responses
+        assert (topic.topic_id, topic.partition_responses[0].error_code) == (topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = bench.fetch(written, topic_id, 13)
+        assert (partition.error_code, partition.records) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
 
 
 @pytest.mark.parametrize("size", [200, 8_600, 900_000])
@@ -482,6 +489,36 @@ def test_records_that_would_grow_too_much_are_refused_before_they_do(
     assert bench.counted() == {("refused", "MESSAGE_TOO_LARGE"): 1}
     half = bench.produce("orders", records=stored(values[:400], codec=codec))
     assert isinstance(half, Send) and len(values_in(records_in(half.frame))) == 400
+
+
+@pytest.mark.parametrize("size", [10, 5_000_000])
+def test_frames_of_any_size_are_edited_and_those_that_are_broken_go_no_further(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Large ones in a thread; some software sends bytes behind its message."""
+    bench = Encrypting(monkeypatch)
+    bench.chain = Chain([bench.filter], runtime=bench.runtime, in_thread=bench.runtime.in_thread)
+    value = b"a canary" + bytes(size)
+    control = stored([value], attributes=0x20)
+    partitions = [{"index": at, "records": control if at == 1 else stored([value])} for at in (0, 1, 2)]
+    topics = [{"name": "orders", "partition_data": partitions}]
+    outcome = bench.ask("ProduceRequest", 9, acks=-1, topic_data=topics)
+    assert isinstance(outcome, Send) and outcome.request is not None and b"canary" not in outcome.frame
+    written = request_in(outcome.frame).topic_data[0].partition_data
+    assert [partition.index for partition in written] == [0, 2]
+    told = answer_frame("ProduceResponse", 9, responses=[])
+    assert errors_in(bench.answer(outcome.request, told))["orders"][0] == ErrorCode.INVALID_RECORD
+    damaged = bytearray(written[1].records)
+    damaged[70] ^= 1
+    for records, values, error in ((written[1].records, [value], 0), (bytes(damaged), [], ErrorCode.CORRUPT_MESSAGE)):
+        partition = bench.fetch(records)
+        assert (values_in(partition.records), partition.error_code) == (values, error)
+    topics[0]["partition_data"] = partitions[::2]
+    frame = request_frame("ProduceRequest", 9, acks=-1, topic_data=topics)
+    behind = bench.send((len(frame) - 1).to_bytes(4, "big") + frame[4:] + b"end")
+    assert isinstance(behind, Send) and behind.frame.endswith(b"end") and b"canary" not in behind.frame
+    cut = bench.send((len(frame) - 14).to_bytes(4, "big") + frame[4:-10])
+    assert isinstance(cut, Answer | Close)
 
 
 def test_a_response_that_would_grow_too_much_ends_earlier(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def check_codec(name: str, version: int, data: bytes) -> bool:
     if len(layout.programs(version)) == 1:
         assert records == list(_records_in(value)), f"{name} v{version}: other records: {data.hex()}"
         if topics is not None:
-            assert set.union(*topics[:2]) - {""} == set(_topics_in(value)), (
+            assert set.union(*topics[:2]) - {"", NO_TOPIC_ID} == set(_topics_in(value)), (
                 f"{name} v{version}: other topics: {data.hex()}"
             )
     _check_written(name, version, value, text)
