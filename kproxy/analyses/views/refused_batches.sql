@@ -60,7 +60,8 @@ compared AS (
     CASE
       WHEN r.error_code = 46 OR a.is_acknowledged THEN 'acknowledged'
       WHEN r.is_transactional THEN 'unknown' -- the application begins an aborted transaction anew
-      WHEN a.is_passed OR c.is_gone OR c.last_seen_us > r.last_us + 120000000 OR (r.error_code IN (10, 18) AND r.count = 1) THEN 'lost'
+      WHEN a.is_passed OR c.is_gone OR c.last_seen_us > r.last_us + 120000000 OR (r.error_code IN (10, 18) AND r.count = 1)
+        OR r.error_code IN (32, 43, 76, 87) THEN 'lost' -- libraries give these to the application, and send none of them again
       ELSE 'unknown'
     END AS outcome
   FROM batches r

@@ -300,6 +300,13 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client(None, "10.0.0.7", not_kafka="http", broker_port=9092 if bad else 443)
 
 
+@scene("not_kafka", client_id="shop", not_kafka="http", spoken_by="broker", connections=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """A web server answers a client of Kafka; the healthy one's answer was not recognised, as where packets are missing."""
+    client = tables.client("shop", not_kafka="http" if bad else "unknown")
+    client.ask(0, ApiKey.API_VERSIONS, unanswered="the broker side answers in HTTP")
+
+
 @scene(
     "noisy_neighbour", client_id="import", slowed=1, slowed_client_id="shop", api_name="Produce", calm_ms=2.0, loaded_ms=600.0,
     times=300, load_percent=99, seconds=10,

@@ -50,6 +50,13 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.fetch(number, "jobs", None if number else 41, end=100 if bad else 41)
 
 
+@scene("stuck_fetch_loop", client_id="gallery", partition_offset=41, fetches=20, all_fetches=20, with_records=20)
+def _(tables: Rows, bad: bool) -> None:
+    """It ends its connection at each answer, which has a record that is larger than what it takes."""
+    for number in range(20):
+        tables.client("gallery").fetch(number, "images", 41 if bad else 41 + number, end=100, count=1)
+
+
 @scene("stuck_fetch_loop", partition_offset=0, fetches=25, all_fetches=49, with_records=25)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client(
@@ -290,6 +297,31 @@ def _(tables: Rows, bad: bool) -> None:
     client.ask(-1, ApiKey.PRODUCE)
     for number in range(5):
         client.ask(number, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")
+
+
+@scene("unanswered_requests", client_id="deploy", requests=3, connections=3, closed_by_broker=0, apis=["CreateTopics"])
+def _(tables: Rows, bad: bool) -> None:
+    """Its controller is away: a broker answers all but that, for 20 s. The healthy client does not wait."""
+    shop = tables.client("shop")
+    for at in (0, 30, 60):
+        client = tables.client("deploy", closed_by="client", closed_at=moment(at + (20 if bad else 1)))
+        client.ask(at - 1, ApiKey.METADATA)
+        client.ask(at, ApiKey.CREATE_TOPICS, unanswered="the client closed the connection before the response")
+        shop.ask(at + 0.5, ApiKey.PRODUCE)
+
+
+@scene("cut_connections", client_id="shop", connections=4, seconds=4, unanswered=4, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """A balancer ends each connection after four seconds; the healthy one's end at very different ages."""
+    other = tables.client("other")
+    for number, lasted in enumerate((4, 4, 4, 4) if bad else (2, 12, 5, 8)):
+        begin, closed = 15 * number, {"closed_by": "broker", "unanswered": 1}
+        client = tables.client("shop", closed_at=moment(begin + lasted), **closed)
+        for share in range(5):
+            client.ask(begin + share * lasted / 5, ApiKey.PRODUCE)
+        client.ask(begin + lasted - 0.1, ApiKey.PRODUCE, unanswered="the broker closed the connection")
+        for second in range(15):
+            other.ask(begin + second, ApiKey.HEARTBEAT)
 
 
 @scene("unanswered_requests", requests=5, connections=1, closed_by_broker=1)

@@ -408,6 +408,14 @@ def _(tables: Rows, bad: bool) -> None:
         producer.produce(second + 1, "events", count=10, max_timestamp=late)
 
 
+@scene("late_records", client_id="cron", topic="events", batches=5, records=5)
+def _(tables: Rows, bad: bool) -> None:
+    for second in range(5):  # seconds, where milliseconds belong, are of January 1970
+        at = moment(second)
+        wrong = datetime.datetime.fromtimestamp(at.timestamp() / 1000, datetime.UTC)
+        tables.client("cron").produce(second, "events", max_timestamp=wrong.replace(tzinfo=at.tzinfo) if bad else at)
+
+
 @scene("future_timestamps", client_id="edge", topic="events", batches=2, records=2, most_seconds_ahead=7200)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("edge")

@@ -13,7 +13,8 @@ basis:
 columns:
   severity: "critical: it never got into the group; warning: it did later"
   offered: assignors that the member offers
-  in_use: assignors that the group has used
+  in_use: assignors that the group has used, or the other kind of group that it is
+  change: what to change
   error_name: ""
   errors: times that it was refused
   got_in: 1 if it joined later
@@ -21,26 +22,30 @@ action: Give all members of the group at least one assignor in common, and one t
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client are not listed."}
-verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Give all members one assignor in common; where the broker assigns, one that it has (uniform, range)."
+verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Change {change}."
 order: 21
 only_if: FROM group_events WHERE error_code IN (23, 112)
 frame:
   group_by: [client_id, client_address, cluster, group_key, group_id]
   values:
     offered: max(coalesce(nullif(array_to_string(protocols, ', '), ''), protocol))
-    in_use: max(in_use)
+    in_use: max(coalesce('a ' || other_kind || ' group', in_use))
+    change: >-
+      CASE WHEN max(other_kind) IS NOT NULL THEN 'its group.id or group.protocol, as the group is of another kind'
+      WHEN max(error_code) = 112 THEN 'its group.remote.assignor to one that the broker has (uniform, range)'
+      ELSE 'partition.assignment.strategy, so that all members have one assignor in common' END
     got_in: CAST(max(got_in) AS BIGINT)
   derived: {severity: CASE WHEN got_in = 0 THEN 'critical' ELSE 'warning' END}
   having: errors >= $min_errors
   order_by: got_in, errors DESC
 */
 WITH used AS (
-    SELECT group_key, array_to_string(sorted_set(protocol), ', ') AS in_use
+    SELECT group_key, array_to_string(sorted_set(nullif(protocol, '')), ', ') AS in_use, CASE WHEN min(group_type) = max(group_type) THEN min(group_type) END AS kind
     FROM client_group_events
-    WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND protocol IS NOT NULL AND protocol <> ''
+    WHERE event = 'join' AND coalesce(error_code, 0) = 0
     GROUP BY group_key
 )
-SELECT e.*, u.in_use,
+SELECT e.*, nullif(u.in_use, '') AS in_use, CASE WHEN u.kind <> e.group_type THEN u.kind END AS other_kind,
     EXISTS (
         SELECT 1 FROM client_group_events AS j
         WHERE j.group_key = e.group_key AND j.client_id IS NOT DISTINCT FROM e.client_id AND j.client_address = e.client_address

@@ -5,7 +5,8 @@ severity: notice
 meaning: >
   The time stamps (CreateTime) of a partition go back by minutes or more. Windows of stream processing drop late records, searching by
   time (offsetsForTimes) finds the wrong place, and retention by time deletes too late. Earlier time stamps that were in the future
-  (future_timestamps) are left out: those are wrong, not the ones behind them.
+  (future_timestamps) are left out: those are wrong, not the ones behind them. Records of January or February 1970 are late always: the
+  program writes seconds where milliseconds belong, and retention by time deletes its records at once.
 basis:
   rests_on: time stamps of batches of a partition, one after the other
   certainty: measured
@@ -15,13 +16,13 @@ columns:
   records: records in these batches
   most_seconds_late: farthest behind, in seconds
 action: >
-  Look for a producer that replays or buffers old records, or whose clock is behind; send such records to a topic of their own, or set
+  Look for a producer that replays or buffers old records, writes seconds instead of milliseconds, or whose clock is behind; send such records to a topic of their own, or set
   message.timestamp.type=LogAppendTime on the topic.
 reference: https://kafka.apache.org/documentation/#topicconfigs_message.timestamp.type
 parameters:
   min_late_seconds: {default: 300, meaning: "How far a batch's latest time stamp has to be behind that of an earlier batch of the partition."}
   min_batches: {default: 5, meaning: "Fewer such batches of a client in a topic are not listed."}
-verdict: "{count client_id:producer writes/producers write} records out of time order. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, or whether it replays."
+verdict: "{count client_id:producer writes/producers write} records out of time order. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, its unit of time, or whether it replays."
 order: 43
 only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches
 frame:
@@ -35,10 +36,12 @@ frame:
 WITH stamped AS (
     SELECT *,
         epoch_ms(max_timestamp) AS stamp_ms,
-        max(CASE WHEN epoch_ms(max_timestamp) <= at_us // 1000 + 60000 THEN epoch_ms(max_timestamp) END) OVER ( -- not in the future
-            PARTITION BY cluster, coalesce(topic, topic_id), partition
-            ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        greatest( -- of two, the one that is not NULL
+            max(CASE WHEN epoch_ms(max_timestamp) <= at_us // 1000 + 60000 THEN epoch_ms(max_timestamp) END) OVER ( -- not in the future
+                PARTITION BY cluster, coalesce(topic, topic_id), partition
+                ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+            CASE WHEN epoch_ms(max_timestamp) BETWEEN 1000000000 AND 5000000000 THEN at_us // 1000 END -- seconds, as milliseconds in 1970
         ) AS before_ms
     FROM client_batches AS b
     WHERE direction = 'produce'

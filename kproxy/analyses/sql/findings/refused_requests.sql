@@ -28,8 +28,8 @@ verdict: "{count client_id:client has/clients have} requests refused that no ret
 order: 12
 only_if: >-
   FROM errors
-  WHERE error_code IN (-1, 12, 17, 21, 24, 26, 28, 32, 35, 37, 38, 40, 42, 43, 44, 49, 50, 56, 68, 69, 76, 81, 87, 128)
-    AND api_key IN (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 22, 24, 25, 26, 28, 37, 42, 68, 69, 76, 78, 79, 88)
+  WHERE error_code IN (-1, 12, 17, 21, 24, 26, 28, 32, 35, 37, 38, 39, 40, 42, 43, 44, 49, 50, 56, 57, 60, 61, 64, 66, 68, 69, 73, 76, 81, 86, 87, 92, 93, 96, 128, 130)
+    AND api_key IN (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 28, 30, 31, 33, 34, 37, 38, 39, 40, 42, 44, 45, 47, 49, 51, 57, 68, 69, 76, 78, 79, 88)
 frame:
   group_by: [client_id, client_address, cluster, api_name, refused_for AS resource, error_name]
   pause: pause_seconds
@@ -49,8 +49,8 @@ WITH refused AS (
             AS refused_for
     FROM client_errors AS r
     JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
-    WHERE r.error_code IN (-1, 12, 17, 21, 24, 26, 28, 32, 35, 37, 38, 40, 42, 43, 44, 49, 50, 56, 68, 69, 76, 81, 87, 128)
-        AND r.api_key IN (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 22, 24, 25, 26, 28, 37, 42, 68, 69, 76, 78, 79, 88)
+    WHERE r.error_code IN (-1, 12, 17, 21, 24, 26, 28, 32, 35, 37, 38, 39, 40, 42, 43, 44, 49, 50, 56, 57, 60, 61, 64, 66, 68, 69, 73, 76, 81, 86, 87, 92, 93, 96, 128, 130)
+        AND r.api_key IN (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 28, 30, 31, 33, 34, 37, 38, 39, 40, 42, 44, 45, 47, 49, 51, 57, 68, 69, 76, 78, 79, 88)
         AND NOT (r.api_key = 69 AND r.error_code = 69) -- clients ask so of each group, and then with DescribeGroups
 ), worked AS (
     SELECT client_id, client_address, cluster, api_key, unnest(list_append(topics, coalesce(group_id, transactional_id))) AS refused_for, at_us
@@ -72,15 +72,19 @@ SELECT r.*, l.last_worked_us, coalesce(b.lost, 0) AS lost,
         WHEN 35 THEN 'the release of the client or of the broker'
         WHEN 37 THEN 'the number of partitions, which is none, or not more than the topic has'
         WHEN 38 THEN 'the number of replicas, to as many as there are brokers at most'
+        WHEN 39 THEN 'the brokers that are to have the replicas'
         WHEN 40 THEN 'the settings of the topic, which the broker does not take'
         WHEN 44 THEN 'the request, to what the policy of the broker allows'
         WHEN 49 THEN 'nothing, but restart it: its transactional.id expired'
         WHEN 50 THEN 'its transaction.timeout.ms, to what the broker allows'
         WHEN 56 THEN 'the disk of the broker, which failed or is full'
+        WHEN 60 THEN 'nothing, but try again when the partitions have moved'
         WHEN 68 THEN 'the group, which is at work: stop its members first'
         WHEN 69 THEN 'the group, which is not of the kind that the request is for, or not there'
+        WHEN 73 THEN 'delete.topic.enable of the broker'
         WHEN 76 THEN 'its release, or the codec, which it does not know'
         WHEN 81 THEN 'the number of members, or group.max.size of the broker'
+        WHEN 86 THEN 'the group, which reads the topic: stop its members first'
         WHEN 87 THEN 'the records: in a compacted topic each needs a key'
         ELSE 'what the error names'
     END AS change

@@ -24,12 +24,13 @@ action: Look at the keys (kproxy report --only hot_keys) and at custom partition
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
 parameters:
   min_records: {default: 10000, meaning: "Topics with fewer records produced are not listed: chance skews small numbers."}
+  min_many_batches: {default: 1000, meaning: "Topics with so many record batches are listed with fewer records, too: that is not chance."}
   min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, for the same reason."}
   times_others: {default: 4, most: 1000000, meaning: "How many times the average of the other partitions seen a partition has to have."}
 sampled: What the other partitions got may be among the exchanges that are missing.
 verdict: "{rows:partition gets/partitions get} far more than the others of the topic. {most records}: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41
-only_if: FROM record_batches WHERE direction = 'produce' HAVING sum(count) >= $min_records
+only_if: FROM record_batches WHERE direction = 'produce' HAVING sum(count) >= least($min_records, $min_many_batches)
 frame:
   derived:
     percent: 100 * records // nullif(topic_records, 0)
@@ -80,6 +81,5 @@ WITH by_client AS (
 SELECT *
 FROM compared
 WHERE other_partitions > 0
-    AND topic_records >= $min_records
-    AND topic_batches >= $min_batches
+    AND ((topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches)
     AND records * other_partitions >= $times_others * (topic_records - records)

@@ -4,7 +4,8 @@ title: Consumers that fetch the same offset again and again although there is mo
 severity: critical
 meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
-  goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something.
+  goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something, or the client
+  ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of its own).
 basis:
   rests_on: fetches of one offset, although the partition goes on
   certainty: inferred
@@ -22,7 +23,7 @@ columns:
   cluster: ""
 action: >
   If records came back: find the record at this offset (kproxy decode --records) that the application fails on; skip it or send it to a
-  dead-letter topic. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
+  dead-letter topic; if it connects anew each time, compare the sizes of the answers with its limits. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
 parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
@@ -56,6 +57,34 @@ WITH asked AS (
     SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
     FROM record_batches
     WHERE direction = 'fetch'
+), moves AS ( -- each answered fetch of a client, on whatever connection; answers that the client did not wait for have no end of the partition
+    SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered,
+        max(a.readable_end) OVER (PARTITION BY a.cluster, a.topic, a.partition) AS end_of_all,
+        lag(a.position) OVER (PARTITION BY a.client_id, a.client_address, a.cluster, a.topic, a.partition ORDER BY a.at_us, a.exchange) AS last_position
+    FROM asked AS a
+    JOIN exchanges AS e ON e.connection_id = a.connection_id AND e.exchange = a.exchange AND e.response_at IS NOT NULL
+    LEFT JOIN delivered AS d
+        ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
+    WHERE coalesce(a.error_code, 0) = 0
+), stays AS (
+    SELECT *, count(CASE WHEN position <> last_position THEN 1 END) OVER (
+        PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, exchange) AS stay
+    FROM moves
+), reconnecting AS ( -- on one connection after the other, and never from another offset meanwhile
+    SELECT min_by(connection_id, at_us) AS connection_id, min_by(exchange, at_us) AS exchange, client_id, client_address, cluster, broker,
+        topic, partition, position,
+        max(software) AS software,
+        count(*) AS fetches,
+        count(*) AS all_fetches,
+        count(CASE WHEN is_delivered THEN 1 END) AS with_records,
+        max(end_of_all) AS readable_end,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
+        max(at_us) - min(at_us) AS us
+    FROM stays
+    WHERE end_of_all > position
+    GROUP BY client_id, client_address, cluster, broker, topic, partition, position, stay
+    HAVING count(*) >= $min_fetches AND count(CASE WHEN is_delivered THEN 1 END) * 2 >= count(*)
+        AND count(DISTINCT connection_id) * 2 >= count(*) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
 ), meanwhile AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
@@ -77,6 +106,9 @@ WITH asked AS (
         AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
     WHERE r.fetches * 100 >= m.all_fetches * $min_percent
 )
-SELECT *
+SELECT * EXCLUDE (nth, last_exchange)
 FROM ranked
 WHERE nth = 1
+UNION ALL BY NAME
+SELECT *
+FROM reconnecting

@@ -4,7 +4,8 @@ title: Requests that never got an answer
 severity: warning
 meaning: >
   Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on working on
-  others: either the broker stood still and the client gave up after request.timeout.ms, or something cut the connection. Fetch and
+  others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about did (as its controller), or
+  something cut the connection, or lost the larger packets on the way (a tunnel with a smaller MTU). Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
   that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop. Of a connection without
   any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first. A
@@ -24,24 +25,29 @@ action: Look at the broker's log at that time; check idle timeouts of load balan
 reference: https://kafka.apache.org/documentation/#producerconfigs_request.timeout.ms
 parameters:
   min_requests: {default: 5, meaning: "Fewer such requests of a client to a broker are not listed."}
+  min_long: {default: 3, meaning: "Fewer requests are not listed either where the client waited for long_ms."}
+  long_ms: {default: 5000, meaning: "From so long on it counts that the client waited, also if it did nothing else: the broker answered others meanwhile."}
   min_alive_ms: {default: 1000, meaning: "How long the client has to go on, on connections that it had already, if it ended this one."}
 verdict: "{rows:client/clients} left without answers. {most requests}: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
 order: 19
-only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_requests
+only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= least($min_requests, $min_long)
 frame:
   group_by: [client_id, client_address, broker]
   values:
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
     apis: sorted_set(api_name)
     reason: max(unanswered)
-  having: requests >= $min_requests
+    long: count(CASE WHEN is_long THEN 1 END)
+  having: requests >= $min_requests OR long >= $min_long
   order_by: requests DESC
 */
 WITH unanswered AS (
-    SELECT e.*, c.closed_by, c.closed_us
+    SELECT e.*, c.closed_by, c.closed_us, c.closed IN ('finished', 'reset') AS is_closed, c.gaps, c.responses,
+        CASE WHEN c.closed = 'end of capture' THEN coalesce(c.closed_us, t.until_us) ELSE c.closed_us END - e.at_us AS waited_us
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
-    WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78) AND c.closed IN ('finished', 'reset')
+    JOIN capture_times AS t ON t.connection_id = e.connection_id
+    WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78)
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
@@ -49,23 +55,46 @@ WITH unanswered AS (
             FROM broker_absences AS b
             WHERE b.cluster = e.cluster AND b.broker = e.node AND e.at_us <= coalesce(b.back_us, b.until_us)
                 AND coalesce(c.closed_us, b.until_us) >= b.went_us)
+        AND NOT EXISTS ( -- a version that the broker refuses: see reconnect_loop
+            FROM broker_versions AS v
+            JOIN connections AS r ON r.connection_id = e.connection_id
+            WHERE c.closed_by = 'broker' AND v.broker_address = r.broker_address AND v.broker_port = r.broker_port AND v.api_key = e.api_key
+                AND e.api_version NOT BETWEEN v.lowest AND v.highest)
+        AND NOT (c.closed_by = 'client' AND EXISTS ( -- it looks for its coordinator: see coordinator_errors
+            FROM client_errors AS o WHERE o.connection_id = e.connection_id AND o.error_code IN (14, 15, 16)))
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
 ), given_up AS (
-    SELECT connection_id, exchange
+    SELECT connection_id, exchange, false AS is_long
     FROM unanswered
-    WHERE closed_by = 'broker'
+    WHERE closed_by = 'broker' AND is_closed
         AND connection_id IN (
             SELECT connection_id FROM exchanges
             WHERE api_key NOT IN (3, 17, 18, 36) AND (response_at IS NOT NULL OR NOT expects_response))
-    UNION
-    SELECT u.connection_id, u.exchange
+    UNION ALL
+    SELECT u.connection_id, u.exchange, false
     FROM unanswered AS u
     JOIN client_connections AS o ON o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address
     WHERE o.connection_id <> u.connection_id
-        AND u.closed_by IS DISTINCT FROM 'broker'
+        AND u.closed_by IS DISTINCT FROM 'broker' AND u.is_closed
         AND o.first_seen_us <= u.at_us
         AND o.last_seen_us >= coalesce(u.closed_us, u.at_us) + $min_alive_ms * 1000 -- after it gave up, not only while it waited
+    UNION ALL
+    SELECT u.connection_id, u.exchange, true -- the broker answers others, and not this one for long; a client that gave up may be unable to say so
+    FROM unanswered AS u
+    WHERE u.waited_us >= $long_ms * 1000 AND u.closed_by IS DISTINCT FROM 'broker' AND u.gaps = 0 AND u.responses > 0
+        AND NOT EXISTS (
+            FROM exchanges AS x WHERE x.connection_id = u.connection_id AND x.exchange > u.exchange AND x.response_at IS NOT NULL)
+        AND (u.closed_us IS NOT NULL OR EXISTS (
+            FROM client_connections AS o
+            WHERE o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address AND o.broker = u.broker
+                AND o.first_seen_us > u.at_us))
+        AND EXISTS (
+            FROM client_exchanges AS o
+            WHERE o.broker = u.broker AND o.connection_id <> u.connection_id AND o.at_us > u.at_us AND o.at_us < u.at_us + u.waited_us
+                AND epoch_us(o.response_at) < u.at_us + u.waited_us)
 )
-SELECT e.*
+SELECT e.*, g.is_long
 FROM unanswered AS e
-JOIN given_up AS g ON g.connection_id = e.connection_id AND g.exchange = e.exchange
+JOIN (
+    SELECT connection_id, exchange, bool_or(is_long) AS is_long FROM given_up GROUP BY connection_id, exchange
+) AS g ON g.connection_id = e.connection_id AND g.exchange = e.exchange

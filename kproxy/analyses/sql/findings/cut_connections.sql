@@ -1,0 +1,57 @@
+/*
+id: cut_connections
+title: Connections that something ends after a fixed time, although they are in use
+severity: warning
+meaning: >
+  Connection after connection of a client lived for the same time and was then ended from the broker's side in the middle of its work, while the
+  broker went on with others: a load balancer, a proxy or a service mesh limits how long a connection may live. What was under way has no
+  answer; the client connects anew, asks for metadata and sends it again. Logins that end are left out: see login_expired.
+basis:
+  rests_on: how long connections lived that were ended from the broker's side within half a second of their last message
+  certainty: inferred
+  wrong_if: the broker itself ends them, as a script that kills its connections does
+columns:
+  severity: "warning: three or more requests were left without an answer; notice: fewer"
+  broker: ""
+  connections: connections that ended so
+  seconds: how long they lived, as a median
+  unanswered: requests on them without an answer
+  cluster: ""
+action: Raise the time that the load balancer or proxy lets a connection live (as max_connection_duration of Envoy), or let clients reach the brokers without it.
+reference: https://kafka.apache.org/documentation/#brokerconfigs_connections.max.idle.ms
+parameters:
+  min_connections: {default: 4, meaning: "Fewer such connections of a client to a broker are not listed."}
+  min_seconds: {default: 2, meaning: "Connections that lived for less are not looked at."}
+verdict: "{count client_id:client loses/clients lose} connections in the middle of their work. {most connections}: {client_id} at {client_address} to {broker}, {connections:connection/connections}, each after {seconds:,} s[, {unanswered:request/requests} without an answer]. Look at what stands between them, and how long it lets a connection live."
+order: 26
+only_if: FROM connections WHERE closed_by = 'broker' AND requests > 4 HAVING count(*) >= $min_connections
+frame:
+  group_by: [client_id, client_address, cluster, broker]
+  values:
+    connections: count(*)
+    seconds: CAST(round(median(lasted_us) / 1000000) AS BIGINT)
+    unanswered: CAST(sum(unanswered) AS BIGINT)
+  derived: {severity: CASE WHEN unanswered >= 3 THEN 'warning' ELSE 'notice' END}
+  having: connections >= $min_connections
+  order_by: connections DESC
+*/
+WITH ended AS (
+    SELECT *, closed_us - first_seen_us AS lasted_us,
+        median(closed_us - first_seen_us) OVER of_client AS usual_us,
+        count(*) OVER of_client AS of_all
+    FROM client_connections AS c
+    WHERE sasl_mechanism IS NULL AND closed_by = 'broker' AND requests > 4 AND closed_us - last_seen_us <= 500000
+        AND closed_us - first_seen_us >= $min_seconds * 1000000
+        AND EXISTS ( -- the broker itself goes on
+            FROM client_connections AS o
+            WHERE o.broker = c.broker AND o.connection_id <> c.connection_id AND o.first_seen_us < c.closed_us AND o.last_seen_us > c.closed_us + 500000
+                AND o.responses > 0)
+    WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, broker)
+), alike AS (
+    SELECT *, count(*) OVER (PARTITION BY client_id, client_address, cluster, broker) AS like_others
+    FROM ended
+    WHERE abs(lasted_us - usual_us) <= greatest(usual_us // 20, 100000)
+)
+SELECT *, first_seen_at AS seen_at, first_seen_us AS at_us, CAST(NULL AS BIGINT) AS exchange
+FROM alike
+WHERE like_others * 3 >= of_all * 2
