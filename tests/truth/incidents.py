@@ -345,14 +345,18 @@ def hot_key(lab: Lab) -> None:
     lab.wait(5)
 
 
-@workload("A consumer commits after each record, another one by itself.")
-def commits(lab: Lab) -> None:
+@workload(
+    "A consumer commits after each record, another one by itself.",
+    variants={name: {"library": name} for name in ("java", "kafka-python")},
+)
+def commits(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 1)
-    lab.produce("shop", "orders", rate=10)
-    lab.consume("careful", "orders", group="careful", commit=1)
-    lab.consume("relaxed", "orders", group="relaxed")
-    lab.wait(18)
+    lab.produce("shop", "orders", rate=12)
+    lab.consume("careful", "orders", group="careful", library=library, commit=1)
+    lab.consume("relaxed", "orders", group="relaxed", library=library)
+    lab.wait(20)
     lab.expect("commit_storm", client_id="careful", group_id="careful")
+    lab.never("commit_storm", client_id="relaxed")
 
 
 @workload("The only broker stands still for six seconds.")
@@ -412,14 +416,15 @@ def few_acks(lab: Lab) -> None:
     lab.expect("acks_below_all", client_id="shop-1")
 
 
-@workload("A client logs in with PLAIN in the clear.", secure=True)
-def password_in_the_clear(lab: Lab) -> None:
+@workload("A client logs in with PLAIN in the clear.", secure=True, variants=LIBRARIES)
+def password_in_the_clear(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 2)
-    lab.produce("shop", "orders", listener="SASL")
-    lab.produce("safe", "orders", listener="SASL_TLS")
-    lab.produce("scram", "orders", listener="SASL", mechanism="SCRAM-SHA-256")
-    lab.wait(6)
-    lab.expect("plaintext_credentials", user_name="alice")
+    lab.produce("shop", "orders", listener="SASL", library=library)
+    lab.produce("safe", "orders", listener="SASL_TLS", library=library)
+    lab.produce("scram", "orders", listener="SASL", mechanism="SCRAM-SHA-256", library=library)
+    lab.wait(8)
+    lab.expect("plaintext_credentials", client_id="shop", user_name="alice")
+    lab.never("plaintext_credentials", client_id=["safe", "scram"])
 
 
 @workload("Wrong passwords in clients of Python, which try again.", secure=True)
@@ -739,17 +744,6 @@ def metadata_all_the_time(lab: Lab) -> None:
     lab.produce("calm", "orders")
     lab.wait(45)
     lab.expect("metadata_storm", client_id="shop")
-
-
-@workload("A consumer that lags takes little at a time.")
-def little_at_a_time(lab: Lab) -> None:
-    lab.topic("orders", 1)
-    lab.produce("shop", "orders", rate=0, count=6000, size=400, linger_ms=5, batch_num_messages=5).finish()
-    limits = {"fetch_max_bytes": 2000, "max_partition_fetch_bytes": 2000}
-    lab.consume("billing", "orders", group="billing", library="java", **limits)
-    lab.wait(12)
-    lab.expect("small_fetches", client_id="billing")
-    lab.allow("tiny_batches", client_id="shop")
 
 
 @workload("Records are gone, and the consumer has no rule where to go on.")

@@ -499,3 +499,19 @@ def alone_without_login(lab: Lab) -> None:
     lab.produce("open", "orders", library="franz-go", bootstrap=lab.cluster.bootstrap("SASL"))
     lab.wait(30)
     lab.expect("reconnect_loop", client_id="open", cause="no login at a listener of SASL", severity="warning")
+
+
+@workload("A record is larger than the answers that a consumer of C takes; Java's takes it.")
+def answer_too_large(lab: Lab) -> None:
+    lab.topic("images", 1)
+    lab.produce("thumbs", "images", size=2000)
+    sizes = {"message_max_bytes": 60_000, "fetch_max_bytes": 60_000, "receive_message_max_bytes": 61_000}
+    lab.consume("gallery", "images", group="gallery", **sizes)
+    lab.consume("archive", "images", group="archive", library="java", max_partition_fetch_bytes=60_000)
+    lab.wait(8)
+    came = lab.produce("camera", "images", size=300_000, count=1).finish()
+    lab.wait(28)
+    lab.expect("stuck_fetch_loop", at=came, within=8, client_id="gallery", topic="images")
+    lab.never("stuck_fetch_loop", client_id="archive")
+    for analysis in ("falling_behind", "connection_churn", "no_compression"):
+        lab.allow(analysis)

@@ -182,7 +182,7 @@ def one_starved(lab: Lab) -> None:
     lab.allow("acks_below_all", client_id="shop-java")
 
 
-@workload("A consumer that lags takes 3 KB at a time.", variants=OF_PYTHON)
+@workload("A consumer that lags takes 3 KB at a time.", variants={**OF_PYTHON, **JAVA})
 def small_bites(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 1)
     batches = {"linger_ms": 5, "batch_num_messages": 5}
@@ -351,16 +351,6 @@ def unauthorized_of_python(lab: Lab) -> None:
     lab.allow("metadata_storm")
 
 
-@workload("Clients of Java and Python log in with PLAIN in the clear.", secure=True, variants=OF_PYTHON)
-def passwords_in_the_clear(lab: Lab, library: str = "java") -> None:
-    lab.topic("orders", 2)
-    lab.produce("shop", "orders", listener="SASL", library=library, acks="all")
-    lab.consume("billing", "orders", group="billing", listener="SASL_TLS", library=library)
-    lab.wait(8)
-    lab.expect("plaintext_credentials", client_id="shop")
-    lab.never("plaintext_credentials", client_id="billing")
-
-
 @workload(
     "A home-made client sends batches whose checksum is wrong, next to others that are right.",
     variants={"2-8": {"release": "2.8.2"}, "3-9": {"release": "3.9.2"}},
@@ -483,17 +473,6 @@ def readers_throttled(lab: Lab, library: str = "java") -> None:
     lab.expect("throttled", client_id="greedy")
     lab.never("throttled", client_id="free")
     lab.expect("falling_behind", client_id="greedy", cause="quota")
-
-
-@workload("Consumers of Python and Java commit after each record.", variants=JAVA)
-def commits_of_python(lab: Lab, library: str = "kafka-python") -> None:
-    lab.topic("orders", 1)
-    lab.produce("shop", "orders", rate=12)
-    lab.consume("careful", "orders", group="careful", library=library, commit=1)
-    lab.consume("relaxed", "orders", group="relaxed", library=library)
-    lab.wait(20)
-    lab.expect("commit_storm", client_id="careful", group_id="careful")
-    lab.never("commit_storm", client_id="relaxed")
 
 
 @workload(

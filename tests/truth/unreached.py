@@ -24,6 +24,30 @@ for number in range(60):
             probe.connect_ex(({host!r}, port))
     time.sleep(0.4)
 """
+_REFUSES = """
+import socket
+with socket.create_server(("", 9092)) as server:
+    while True:
+        with server.accept()[0] as asked:
+            if asked.recv(65536):
+                asked.sendall(b"HTTP/1.1 400 Bad Request\\r\\nConnection: close\\r\\n\\r\\n")
+"""
+_BALANCES = """
+import asyncio
+async def copy(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+async def carry(reader, writer):
+    inward, outward = await asyncio.open_connection({host!r}, 9092)
+    await asyncio.wait([asyncio.ensure_future(copy(reader, outward)), asyncio.ensure_future(copy(inward, writer))],
+                       timeout={seconds}, return_when=asyncio.FIRST_COMPLETED)
+    for each in (writer, outward):
+        each.close()
+async def main():
+    async with await asyncio.start_server(carry, "", 9092) as server:
+        await server.serve_forever()
+asyncio.run(main())
+"""
 _TLS_PROBES = """
 import socket, ssl, time
 context = ssl._create_unverified_context()
@@ -252,3 +276,51 @@ def idle_and_started_anew(lab: Lab) -> None:
     lab.never("half_open_connections")
     for analysis in ("broker_away", "unanswered_requests", "slow_broker", "duplicate_records"):
         lab.allow(analysis)
+
+
+@workload("Clients have the address of a web server.")
+def a_web_server(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    lab.program("web", "answer", "none", [sys.executable, "-c", _REFUSES])
+    lab.produce("shop", "orders")
+    lost = {f"lost-{library}": library for library in ("librdkafka", "java", "kafka-python")}
+    for name, library in lost.items():
+        lab.produce(name, "orders", library=library, bootstrap=f"{lab.network.address('web')}:9092")
+    lab.wait(15)
+    for name in lost:
+        lab.expect("not_kafka", client_address=lab.network.address(name), spoken_by="broker")
+    lab.never("not_kafka", client_address=lab.network.address("shop"))
+
+
+@workload(
+    "A load balancer ends each connection after four seconds, used or not; a look-alike never does.",
+    variants={"never": {"seconds": 600}},
+)
+def balancer_ends_connections(lab: Lab, seconds: int = 4) -> None:
+    lab.topic("orders", 3)
+    where = lab.network.address("balancer")
+    text = _BALANCES.format(host=lab.network.address("broker-1"), seconds=seconds)
+    lab.program("balancer", "balance", "none", [sys.executable, "-c", text])
+    advertise(lab, where)
+    lab.produce("shop", "orders", library="java", rate=20, bootstrap=f"{where}:9092")
+    lab.consume("billing", "orders", group="billing", library="kafka-python", bootstrap=f"{where}:9092")
+    lab.wait(40)
+    for name in ("shop", "billing"):
+        (lab.expect if seconds < 60 else lab.never)("cut_connections", client_id=name)
+    for analysis in ("unanswered_requests", "reconnect_loop"):
+        lab.allow(analysis)
+
+
+@workload("A tunnel loses packets of more than 900 bytes: small requests pass, large ones do not.")
+def large_packets_vanish(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    for name in ("camera", "sensor"):
+        large = ["-m", "length", "--length", "901:65535"]
+        _drop(lab, "broker-1", "-s", lab.network.address(name), *large)
+    lab.produce("near", "orders", size=6000, noise=1)
+    lab.produce("camera", "orders", size=6000, noise=1, socket_timeout_ms=5000, request_timeout_ms=5000)
+    lab.produce("sensor", "orders", library="kafka-python")
+    lab.wait(28)
+    lab.expect("unanswered_requests", client_id="camera")
+    lab.never("unanswered_requests", client_id=["near", "sensor"])
+    lab.allow("no_compression")
