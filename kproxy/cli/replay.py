@@ -118,8 +118,9 @@ def replay(
     batches, too), member ids and generations, fetch sessions, leader epochs, node ids; offsets, where the capture
     appends to a log that ends elsewhere now. Logins of the capture and what brokers say to each other are not sent.
 
-    Answers that differ are told by field, with both values and the reason, where one is known; what differs between any
-    two clusters, such as ids and times, is counted. A fresh cluster with the recorded one's settings answers best.
+    For an answer that differs, each field that differs is shown with both values, and the reason where one is known. What
+    differs between any two clusters, such as ids and times, is only counted. A fresh cluster with the recorded one's
+    settings answers best.
 
     With --command-config kproxy logs in (SASL: PLAIN or SCRAM) on every connection. It reads these settings of the file, and
     a PEM ssl.truststore.location:

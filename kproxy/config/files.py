@@ -279,7 +279,7 @@ def filter_warnings(config: Config) -> Iterator[Problem]:
 def check_filters(config: Config, warn: Warn | None = None) -> Iterator[Problem]:
     """Report filters that do not load, and files that they could not write. This imports their modules.
 
-    *warn*: for Options.problems_elsewhere; None: nobody is asked over a network.
+    *warn*: for Options.problems_elsewhere; None: nothing is looked up over the network.
     """
     for number, cluster in enumerate(config.clusters):
         made: list[Any] = []

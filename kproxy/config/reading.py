@@ -72,7 +72,7 @@ def config_from_options(
     Args:
         options: the command line.
         filters: returns whether to check that the filters load.
-        warn: for Options.problems_elsewhere of filters; None: nobody is asked over a network.
+        warn: for Options.problems_elsewhere of filters; None: nothing is looked up over the network.
 
     Raises ConfigError with every mistake; a mistake of an option names the option.
     """

@@ -102,7 +102,7 @@ class Authentication(Struct, frozen=True):
         str | None,
         text(
             "Rules that give a client the name of its TLS certificate, as ssl.principal.mapping.rules of Kafka: "
-            '"RULE:^CN=(.*?),.*$/$1/L,DEFAULT". A client with such a name needs no SASL; null: certificates name nobody.'
+            '"RULE:^CN=(.*?),.*$/$1/L,DEFAULT". A client with such a name needs no SASL; null: certificates give no name.'
         ),
     ] = None
     users: Annotated[

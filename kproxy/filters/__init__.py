@@ -147,7 +147,6 @@ Seams
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
     chain.on_head(connection, request, head)     -> bytes of any size, or None to close: the head, size field included
-    chain.tail_start(api_key, api_version)       -> the field where the tail for on_tail begins; None: the tag section
     chain.on_tail(connection, request, tail)     -> bytes of the same size: the tail of a response, from its first address on
 
 To add a built-in filter: a module here with a class derived from Filter, its entry point in pyproject.toml

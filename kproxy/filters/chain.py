@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from struct import pack, unpack_from
 
 from kproxy.errors import DecodeError, KproxyError, UsageError
-from kproxy.filters.addresses import tail_start, withheld_tail
+from kproxy.filters.addresses import withheld_tail
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -202,10 +202,6 @@ class Chain:
         pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
         return {pair: self.wanted(direction, *pair) for pair in pairs}
 
-    def tail_start(self, api_key: int, api_version: int) -> str | None:
-        """Return where the tail for ``on_tail`` begins: an untagged field (its JSON name), or None for the tag section."""
-        return tail_start(api_key, api_version)
-
     def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int, size: int = 0) -> Want:
         """Return what to do with a HOLD frame above limits.held_frame_size: PASS, HEAD, TAIL, or REFUSE (close the connection).
 
@@ -381,7 +377,7 @@ class Chain:
         return head if all(filter_.fails_open for filter_ in filters) else None
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Run the tail of a response, from ``tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
+        """Run the tail of a response, from ``addresses.tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
         size = len(tail)
         for filter_ in self._filters_of_part(request, Want.TAIL):
             began = self.clock()

@@ -343,9 +343,9 @@ class Plan:
 
 
 class FieldPlan(Plan):
-    """Marks the texts and bytes at the paths of an automaton; ``leaves``: their places, and whether they are texts, by node.
+    """Marks the texts and bytes at the paths of an automaton. ``leaves`` has, for each node, its place and whether it is a text.
 
-    *is_strict*: NoWayOn is raised for a type that a path cannot go on in.
+    *is_strict*: raise NoWayOn where a path goes on below a type that has nothing below it.
     """
 
     def __init__(self, named: Mapping[str, Any], states: Sequence[Any], is_strict: bool = False) -> None:

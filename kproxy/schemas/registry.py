@@ -1,9 +1,9 @@
 """A registry that speaks Confluent's REST API: Confluent's own, Apicurio's below /apis/ccompat/v7, Karapace, Redpanda's.
 
 Only the host that was named is asked: no redirect is followed. An answer has MOST_ANSWER bytes at most. Each question is asked in
-a thread, so that a registry that sends a byte now and then holds up nobody for longer than *wait_s*; what it answers later is
-there for the next question. While a registry is late, questions do not wait for it. What it does not have is remembered for
-MISSING_S. After FAULTS_ALLOWED failures in a row it is not asked for PAUSE_S.
+a thread, and waited for *wait_s* at most, also if the registry sends a byte now and then; a later answer is there for the next
+question. While a registry is late, questions do not wait for it. Schemas that it does not have are remembered for MISSING_S.
+After FAULTS_ALLOWED failures in a row it is not asked for PAUSE_S.
 """
 
 import json

@@ -150,7 +150,7 @@ class Collection:
         return self.ids.get(int(schema_id)) if found is None and isinstance(schema_id, GlobalId) else found
 
     def by_subject(self, subject: str, version: int | None = None) -> Schema | None:
-        """Return a version of a subject, the newest for None."""
+        """Return the schema of a subject at *version* (None: its newest), or None if there is none."""
         versions = self.subjects.get(subject, {})
         return versions.get(version) if version is not None else versions[max(versions)] if versions else None
 

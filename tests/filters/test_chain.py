@@ -244,8 +244,6 @@ def test_ends_go_last_to_first_past_filters_that_hold() -> None:
     first, last = Ending(b"\1\x05\3xyz"), Ending(b"\1\x05\3abd")
     chain = Chain([first, Scripted(forward, responses=(1,)), last])
     assert chain.on_tail(connection(), RequestFacts(1, 16, 7), TAIL) == b"\1\x05\3xyz"
-    assert chain.tail_start(1, 16) is None
-    assert chain.tail_start(78, 0) == "nodeEndpoints"
 
 
 def test_every_filter_hears_of_the_end_of_a_connection() -> None:

@@ -49,8 +49,8 @@ class Fetches:
 class FaultInjection(Filter):
     """Makes requests fail on purpose: errors, delays, lost connections, by API, topic and client, on the calls that are named.
 
-    A call of a fault is a request that it selects. Calls are counted over all brokers and workers of the cluster; counts, of
-    calls and of those on which each fault fired, are at /filters of the admin port. Scenarios:
+    A call of a fault is a request that it selects. Calls are counted over all brokers and workers of the cluster. /filters of
+    the admin port shows for each fault its calls, and on how many of them it fired. Scenarios:
 
         leader_moved          Produce and Fetch are answered with NOT_LEADER_OR_FOLLOWER once
         coordinator_moved     requests to coordinators are answered with NOT_COORDINATOR once

@@ -60,7 +60,7 @@ class TelemetryOptions(Options, frozen=True):
     ] = 5_000
     most_labels: Annotated[
         Annotated[int, Meta(ge=0, le=16)],
-        text("Attributes of a number that are shown as labels, beside cluster, client_id and client_instance_id."),
+        text("Attributes of a number that become labels, in addition to cluster, client_id and client_instance_id."),
     ] = 8
     most_names: Annotated[
         Annotated[int, Meta(ge=1, le=500)], text("No new name of a metric is shown if there are so many.")

@@ -90,7 +90,7 @@ class Kept:
             self._remove_oldest()
 
     def close(self) -> None:
-        """Release all of it."""
+        """Close the files of rows, and the blocks of frames."""
         self.files.close()
         self.blocks.close()
 
