@@ -377,7 +377,7 @@ class Chain:
         return head if all(filter_.fails_open for filter_ in filters) else None
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Run the tail of a response, from ``addresses.tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
+        """Run the tail of a response (addresses.tail_start) through the filters; return exactly ``len(tail)`` bytes."""
         size = len(tail)
         for filter_ in self._filters_of_part(request, Want.TAIL):
             began = self.clock()
