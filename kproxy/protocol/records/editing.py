@@ -235,6 +235,7 @@ def change_fields(
     batch: Batch,
     values: Editor | None,
     keys: Editor | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     *,
     headers: HeaderEditor | None = None,
     zstd_level: int = 3,
@@ -249,10 +250,10 @@ def change_fields(
     if not batch.crc_valid:
         return None
     if batch.magic < 2:
-        return change_records(batch, lambda record: _edit(record, values, keys))
+        return change_records(batch, lambda record: _edit(record, values, keys), limits)
     if batch.attributes & CONTROL:
         return _same(batch, into)
-    opened = batch.open(DEFAULT_LIMITS)
+    opened = batch.open(limits)
     if opened.skipped is not None:
         raise TooLarge(opened.skipped)
     is_plain = batch.codec == Codec.NONE
@@ -279,13 +280,13 @@ def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
     return value is not None or key is not None
 
 
-def change_records(batch: Batch, change: ChangeRecord) -> bytes | None:
+def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
     """Return a batch of any magic after *change*, which is called with each record, may edit it and returns whether it did.
 
     Records for which it returns None are left out; the batch keeps its offsets, as after compaction. The same bytes if no record
     was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
     """
-    read = read_batch(batch.open(DEFAULT_LIMITS))
+    read = read_batch(batch.open(limits))
     if read.error is not None or not batch.crc_valid:
         return None
     if read.skipped is not None:
