@@ -7,7 +7,7 @@ meaning: >
   broker went on with others: a load balancer, a proxy or a service mesh limits how long a connection may live. What was under way has no
   answer; the client connects anew, asks for metadata and sends it again. Logins that end are left out: see login_expired.
 basis:
-  rests_on: how long connections lived that were ended from the broker's side within half a second of their last message
+  rests_on: how long connections lived that were ended from the broker's side with a request open, or within half a second of their last message
   certainty: inferred
   wrong_if: the broker itself ends them, as a script that kills its connections does
 columns:
@@ -40,12 +40,15 @@ WITH ended AS (
         median(closed_us - first_seen_us) OVER of_client AS usual_us,
         count(*) OVER of_client AS of_all
     FROM client_connections AS c
-    WHERE sasl_mechanism IS NULL AND closed_by = 'broker' AND requests > 4 AND closed_us - last_seen_us <= 500000
+    WHERE sasl_mechanism IS NULL AND closed_by = 'broker' AND requests > 4 AND (closed_us - last_seen_us <= 500000 OR unanswered > 0)
         AND closed_us - first_seen_us >= $min_seconds * 1000000
         AND EXISTS ( -- the broker itself goes on
             FROM client_connections AS o
             WHERE o.broker = c.broker AND o.connection_id <> c.connection_id AND o.first_seen_us < c.closed_us AND o.last_seen_us > c.closed_us + 500000
                 AND o.responses > 0)
+        AND NOT EXISTS ( -- the broker refuses the request: see silent_refusals and reconnect_loop
+            FROM exchanges AS x
+            WHERE x.connection_id = c.connection_id AND (NOT x.expects_response OR (x.unanswered IS NOT NULL AND x.request_size >= 65536)))
     WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, broker)
 ), alike AS (
     SELECT *, count(*) OVER (PARTITION BY client_id, client_address, cluster, broker) AS like_others
