@@ -127,6 +127,18 @@ def _(tables: Rows, bad: bool) -> None:
         producer.produce(number, "clicks", number % 4, count=count)
 
 
+@scene("skewed_partitions", topic="orders", partition=4, clients=2, other_partitions=5, percent=100, times_others=None)
+def _(tables: Rows, bad: bool) -> None:
+    for name in ("web-1", "web-2"):  # the healthy ones write to a topic of one partition
+        producer = tables.client(name)
+        exchange = producer.ask(0, ApiKey.METADATA)
+        for number in range(6 if bad else 1):
+            seen = {"connection_id": producer.id, "exchange": exchange, "seen_at": moment(0.002), "api_key": 3}
+            tables.add("partition_states", **seen, topic="orders", partition=number)
+        for number in range(60):
+            producer.produce(number + 1, "orders", 4 if bad else 0)
+
+
 @scene("skewed_partitions", times_others=19.0, topic_records=25_000)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("web")  # without keys, few large batches fall on partitions by chance

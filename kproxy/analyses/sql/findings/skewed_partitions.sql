@@ -4,9 +4,9 @@ title: Partitions that get far more records than the others of their topic
 severity: notice
 meaning: >
   One partition takes several times what the others take. One broker, one disk and one consumer carry the topic, however many
-  partitions and consumers it has.
+  partitions and consumers it has. Where several clients write to one partition only, of three or more that Metadata shows, fewer records do.
 basis:
-  rests_on: records of each partition of the topic
+  rests_on: records of each partition of the topic, and its partitions in Metadata
   certainty: measured
   wrong_if: other producers, which were not captured, fill the other partitions
 columns:
@@ -16,9 +16,9 @@ columns:
   records: produced to the partition
   bytes: bytes of its record batches on the wire
   topic_records: produced to the topic
-  other_partitions: number of other partitions that were written to
+  other_partitions: number of other partitions that were written to; if none was, that Metadata shows
   percent: records as percent of topic_records
-  times_others: records as a multiple of the other partitions' average
+  times_others: records as a multiple of the other partitions' average; empty if these have none
   cluster: ""
 action: Look at the keys (kproxy report --only hot_keys) and at custom partitioners; a key that is the same for most records belongs elsewhere.
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
@@ -30,7 +30,7 @@ parameters:
 sampled: What the other partitions got may be among the exchanges that are missing.
 verdict: "{rows:partition gets/partitions get} far more than the others of the topic. {most records}: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41
-only_if: FROM record_batches WHERE direction = 'produce' HAVING sum(count) >= least($min_records, $min_many_batches)
+only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= least($min_batches, $min_many_batches)
 frame:
   derived:
     percent: 100 * records // nullif(topic_records, 0)
@@ -77,9 +77,17 @@ WITH by_client AS (
         CAST(sum(batches) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_batches,
         count(*) OVER (PARTITION BY cluster, topic) - 1 AS other_partitions
     FROM by_partition
+), described AS (
+    SELECT k.cluster, s.topic, count(DISTINCT s.partition) AS partitions
+    FROM partition_states AS s
+    JOIN connection_clusters AS k ON k.connection_id = s.connection_id
+    JOIN compared AS c ON c.cluster = k.cluster AND c.topic = s.topic AND c.other_partitions = 0
+    GROUP BY k.cluster, s.topic
 )
-SELECT *
-FROM compared
-WHERE other_partitions > 0
-    AND ((topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches)
-    AND records * other_partitions >= $times_others * (topic_records - records)
+SELECT c.* REPLACE (CASE WHEN c.other_partitions > 0 THEN c.other_partitions ELSE d.partitions - 1 END AS other_partitions)
+FROM compared AS c
+LEFT JOIN described AS d ON d.cluster = c.cluster AND d.topic = c.topic
+WHERE CASE
+    WHEN other_partitions > 0 THEN ((topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches)
+        AND records * other_partitions >= $times_others * (topic_records - records)
+    ELSE topic_batches >= $min_batches AND clients > 1 AND d.partitions >= 3 END
