@@ -354,6 +354,19 @@ def _(tables: Rows, bad: bool) -> None:
             consumer.commit(second + 0.5, "jobs", "logs", (2 if bad else 10) * (second + 1))
 
 
+@scene("falling_behind", client_id="later", cause="consumer", first_at=moment(20.002), watched_seconds=59)
+def _(tables: Rows, bad: bool) -> None:
+    """Nothing comes for 20 s, then ten records a second, of which two are committed, or all."""
+    consumer = tables.client("later")
+    for second in range(60):
+        new = 10 * max(0, second - 20)
+        consumer.fetch(
+            second, "late", 100 + new, end=100 + new + (10 if second >= 20 else 0), count=10 if second >= 20 else 0
+        )
+        if second % 5 == 4:
+            consumer.commit(second + 0.5, "late", "late", 100 + max(0, second - 19) * (2 if bad else 10))
+
+
 @scene("falling_behind", client_id="console-consumer", cause="consumer", lag=240)
 def _(tables: Rows, bad: bool) -> None:
     """It commits two of ten records a second; or a tool reads some every five seconds, each time as a group of its own."""

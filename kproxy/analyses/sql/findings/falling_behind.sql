@@ -45,7 +45,7 @@ frame:
     waiting_percent: CAST(round(100 * max(waiting_share)) AS BIGINT)
     throttled_percent: CAST(round(100 * least(max(throttled_share), 1)) AS BIGINT)
     idle_percent: CAST(round(100 * max(idle_share)) AS BIGINT)
-    first_at: make_timestamptz(min(since_us))
+    first_at: make_timestamptz(min(CASE WHEN cause = 'broker' THEN coalesce(fetched_late_us, handled_late_us) ELSE handled_late_us END))
     last_at: make_timestamptz(max(until_us))
   is_summed: true
   order_by: behind_seconds DESC, lag DESC
@@ -99,7 +99,9 @@ WITH reads AS (
     ASOF JOIN known_ends AS k ON k.cluster = s.cluster AND k.topic = s.topic AND k.partition = s.partition AND k.at_us <= s.at_us
 ), series AS ( -- the lag grows, and the consumer never went back
     SELECT kind, life, client_id, client_address, cluster, topic, partition,
-        min(at_us) AS since_us, max(at_us) AS until_us, max_by(lag, at_us) AS lag, max_by(handled, at_us) AS handled,
+        min(at_us) AS since_us, max(at_us) AS until_us,
+        max(struct_pack(nearness := -lag, at_us := at_us, handled := handled)) AS nearest, -- the last time that it was as near the end
+        max_by(lag, at_us) AS lag, max_by(handled, at_us) AS handled,
         max(struct_pack(at_us := at_us, connection_id := connection_id, exchange := exchange)) AS example
     FROM behind
     GROUP BY kind, life, client_id, client_address, cluster, topic, partition
@@ -108,8 +110,12 @@ WITH reads AS (
 ), waits AS ( -- for how long its fetches wait for records by its own choice
     SELECT client_id, client_address, cluster, max(CAST(max_wait_ms AS BIGINT)) AS wait_ms FROM reads GROUP BY client_id, client_address, cluster
 ), late AS ( -- and the next record has been there for long
-    SELECT s.*, s.until_us - e.at_us AS behind_us
+    SELECT s.*, s.until_us - e.at_us AS behind_us,
+        max(CASE WHEN s.kind = 'fetch' THEN greatest(b.at_us, s.nearest.at_us) END) OVER (
+            PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition) AS fetched_late_us,
+        greatest(b.at_us, s.nearest.at_us) AS handled_late_us -- the first record that waited
     FROM series AS s
+    ASOF JOIN ends AS b ON b.cluster = s.cluster AND b.topic = s.topic AND b.partition = s.partition AND b.end_offset > s.nearest.handled
     ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
     JOIN waits AS w ON w.client_id IS NOT DISTINCT FROM s.client_id AND w.client_address = s.client_address AND w.cluster = s.cluster
     WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000 + w.wait_ms * 1000
