@@ -92,7 +92,13 @@ def test_a_table_has_the_numbers_of_the_headline(stages: Stages) -> None:
 
 
 def test_the_same_names_in_another_cluster_are_others(stages: Stages) -> None:
-    of_cluster = ("cluster", "connection_id", "broker", "back_at")  # all brokers of the other cluster have one address
+    of_cluster = (
+        "cluster",
+        "connection_id",
+        "broker",
+        "after",
+        "back_at",
+    )  # all brokers of the other cluster have one address
     for scene in SCENES:
         if scene.finding not in OF_CLIENTS:
             alone, both = stages.rows(scene), stages.rows(scene, TWICE)

@@ -2,7 +2,7 @@
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows
+from tests.support.scenes.rows import Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -24,6 +24,28 @@ def _(tables: Rows, bad: bool) -> None:
     member.group(6, "leave", "jobs", api=ApiKey.LEAVE_GROUP, member_id="rd-1")
     back = member if bad else tables.client("rd")  # a restart connects anew
     back.group(14, "join", "jobs", member_id="rd-2", rebalance_timeout_ms=6000)
+
+
+@scene("max_poll_exceeded", client_id="stuck", evidence="inferred", away_ms=None, rebalance_timeout_ms=6000)
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("stuck")  # it never comes back; the healthy one had polled, and unsubscribed
+    member.group(0, "join", "jobs", member_id="stuck-1", rebalance_timeout_ms=6000)
+    member.fetch(1 if bad else 6, "jobs", 0, end=9)
+    member.group(7.1, "leave", "jobs", api=ApiKey.LEAVE_GROUP, member_id="stuck-1")
+    member.ask(18, ApiKey.METADATA)
+
+
+@scene("refused_commits", client_id="moved", severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """The coordinator goes, and the next one does not know the member; or it does."""
+    for name in ("moved", "other"):
+        gone = {"broker_address": "10.0.10.90", "closed_by": "broker", "closed_at": moment(10)}
+        tables.client(name, "10.0.10.1", **gone).ask(9.5, ApiKey.HEARTBEAT, group_id="jobs", member_id=name)
+    member, code = tables.client("moved", "10.0.10.1", broker_address="10.0.10.91"), ErrorCode.UNKNOWN_MEMBER_ID
+    if bad:
+        member.group(30, "commit", "jobs", api=ApiKey.OFFSET_COMMIT, member_id="moved", error_code=code)
+    else:
+        member.ask(30, ApiKey.OFFSET_COMMIT, group_id="jobs", member_id="moved")
 
 
 @scene("max_poll_exceeded", client_id="static", evidence="inferred", away_ms=9002, group_instance_id="i-1")

@@ -5,7 +5,8 @@ severity: warning
 meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
   itself. Its partitions moved, and what it was handling will be handled again. Java's consumer gives this reason when it leaves. For
-  other clients it is inferred: they leave and join again on the same connection, a while later. A static member does not leave: it falls
+  other clients it is inferred: they leave and join again on the same connection, a while later; or they leave later than that after their
+  last Fetch, and stay away while their connection stays open. A static member does not leave: it falls
   silent, and joins on its connection as a new one though nobody had refused it, later than max.poll.interval.ms after its last Fetch.
 basis:
   rests_on: the reason in LeaveGroup, or a leave and a join, or two joins of a static member, on one connection (column evidence)
@@ -15,10 +16,10 @@ columns:
   group_id: ""
   member_id: ""
   group_instance_id: of a static member (KIP-345)
-  evidence: "stated: the client gave the reason; inferred: it left without one and came back on the same connection, or it is static and fell silent before that"
+  evidence: "stated: the client gave the reason; inferred: it left without one and came back on the same connection, or stayed away with an open connection, or it is static and fell silent before that"
   reason: as the client gave it
   rebalance_timeout_ms: max.poll.interval.ms, in milliseconds
-  away_ms: milliseconds from leaving to joining again
+  away_ms: milliseconds from leaving to joining again; empty if it did not
   cluster: ""
 action: >
   Take fewer records per poll (max.poll.records), handle them faster or on another thread, or raise max.poll.interval.ms.
@@ -28,17 +29,14 @@ parameters:
 sampled: A member that was away for long may have asked in between, in an exchange that is missing.
 verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
 order: 20
-only_if: >-
-  FROM group_events AS l WHERE (event = 'join' AND group_instance_id <> '') OR event = 'leave' AND (lower(reason) LIKE '%poll%' OR EXISTS (
-    SELECT 1 FROM group_events AS j
-    WHERE j.event = 'join' AND j.connection_id = l.connection_id AND j.group_id = l.group_id AND j.seen_at > l.seen_at))
+only_if: FROM group_events WHERE (event = 'join' AND group_instance_id <> '') OR (event = 'leave' AND (lower(reason) LIKE '%poll%' OR reason IS NULL))
 frame:
   derived:
     evidence: CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END
     away_ms: round((back_us - at_us) / 1000, 0)
     first_at: seen_at
     last_at: coalesce(back_at, seen_at)
-  having: says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= $min_away_ms * 1000)
+  having: says_so = 1 OR (coalesce(reason, '') = '' AND (back_us - at_us >= $min_away_ms * 1000 OR stays_away))
   order_by: says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster
 */
 WITH joined AS (
@@ -64,11 +62,17 @@ WITH joined AS (
         l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
         l.seen_at, l.at_us, l.connection_id, l.exchange
 )
-SELECT *
-FROM matched
+SELECT m.*,
+    m.back_us IS NULL AND m.at_us - (
+        SELECT max(f.at_us) FROM client_exchanges AS f
+        WHERE f.api_key = 1 AND f.client_id IS NOT DISTINCT FROM m.client_id AND f.client_address = m.client_address
+    ) >= m.rebalance_timeout_ms * 1000 - 1000000 -- the last Fetch waited for records, while the application polled
+        AND c.last_seen_us - m.at_us >= 10000000 AND coalesce(c.closed_us, c.last_seen_us) - m.at_us >= 10000000 AS stays_away
+FROM matched AS m
+JOIN client_connections AS c ON c.connection_id = m.connection_id
 UNION ALL
 SELECT s.client_id, s.client_address, s.software, s.cluster, s.group_id, s.member_id, s.group_instance_id, CAST(NULL AS VARCHAR), 0,
-    b.last_at, b.last_us, s.connection_id, b.exchange, s.rebalance_timeout_ms, s.back_us, s.back_at
+    b.last_at, b.last_us, s.connection_id, b.exchange, s.rebalance_timeout_ms, s.back_us, s.back_at, false
 FROM (
     SELECT *, lead(member_id) OVER of_instance AS next_member, lead(at_us) OVER of_instance AS back_us, lead(seen_at) OVER of_instance AS back_at
     FROM client_group_events

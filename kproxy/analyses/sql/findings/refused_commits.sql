@@ -10,6 +10,8 @@ basis:
   certainty: said
   wrong_if: what was read had been committed before
 columns:
+  severity: "notice: after the broker that coordinated the group went away, which broker_away says; else warning"
+  after: broker that went away in the minute before; none
   commits: commits that the coordinator refused
   error_name: ""
 action: >
@@ -18,15 +20,25 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
   min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
-verdict: "{rows:member/members} with commits refused. {most commits}: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
+verdict: "{rows:member/members} with commits refused. {most commits}: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}[, after {after} went away]. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
 order: 23
 only_if: FROM group_events WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
 frame:
   group_by: [client_id, client_address, cluster, group_id, member_id, error_name]
-  values: {commits: count(*)}
+  values:
+    commits: count(*)
+    after: CASE WHEN count(away) = count(*) THEN max(away) END
+  derived: {severity: CASE WHEN after IS NULL THEN 'warning' ELSE 'notice' END}
   having: commits >= $min_commits
-  order_by: commits DESC
+  order_by: severity DESC, commits DESC
 */
-SELECT *
-FROM client_group_events
+SELECT g.*, (
+        SELECT max(a.broker) FROM broker_absences AS a
+        WHERE a.cluster = g.cluster AND g.at_us BETWEEN a.went_us AND coalesce(a.back_us, a.until_us) + 60000000
+            AND EXISTS (
+                FROM client_exchanges AS e
+                WHERE e.client_id IS NOT DISTINCT FROM g.client_id AND e.client_address = g.client_address AND e.cluster = a.cluster
+                    AND e.node = a.broker AND e.group_id = g.group_id AND e.api_key IN (8, 11, 12, 14, 68) AND e.at_us <= a.last_us)
+    ) AS away
+FROM client_group_events AS g
 WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
