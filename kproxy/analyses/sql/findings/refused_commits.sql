@@ -3,7 +3,7 @@ id: refused_commits
 title: Commits that came too late
 severity: warning
 meaning: >
-  The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_...): it was
+  The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH; see static_member_flapping for FENCED_INSTANCE_ID): it was
   away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
 basis:
   rests_on: errors in answers to OffsetCommit
@@ -22,7 +22,7 @@ parameters:
   min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
 verdict: "{rows:member/members} with commits refused. {most commits}: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}[, after {after} went away]. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
 order: 23
-only_if: FROM group_events WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
+only_if: FROM group_events WHERE event = 'commit' AND error_code IN (22, 25, 110)
 frame:
   group_by: [client_id, client_address, cluster, group_id, member_id, error_name]
   values:
@@ -41,4 +41,4 @@ SELECT g.*, (
                     AND e.node = a.broker AND e.group_id = g.group_id AND e.api_key IN (8, 11, 12, 14, 68) AND e.at_us <= a.last_us)
     ) AS away
 FROM client_group_events AS g
-WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
+WHERE event = 'commit' AND error_code IN (22, 25, 110)
