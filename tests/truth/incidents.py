@@ -198,7 +198,6 @@ def wrong_password(lab: Lab) -> None:
     lab.wait(9)
     lab.expect("authentication_failed", client_id="stale-c")
     lab.expect("authentication_failed", client_id="stale-java")
-    lab.allow("reconnect_loop", client_id="stale-c", cause="login refused")
 
 
 LIBRARIES: dict[str, dict[str, str]] = {name: {"library": name} for name in ("java", "kafka-python", "aiokafka")}
@@ -244,7 +243,6 @@ def login_not_wanted(lab: Lab) -> None:
         cause = "login at a listener without SASL"
         lab.expect("reconnect_loop", at=began + 4, within=6, client_address=where, cause=cause)
     lab.allow("reconnect_loop", client_address=lab.network.address("logs-in-kafka-python"), cause="~without SASL")
-    lab.allow("authentication_failed", error_name="ILLEGAL_SASL_STATE", change="~security.protocol")
 
 
 @workload("A transactional producer is killed within a transaction; readers of committed records wait.")
@@ -437,7 +435,6 @@ def wrong_passwords_of_python(lab: Lab) -> None:
     lab.wait(9)
     for library in ("kafka-python", "aiokafka"):
         lab.expect("authentication_failed", client_id=f"stale-{library}")
-        lab.allow("reconnect_loop", client_id=f"stale-{library}", cause="login refused")
 
 
 @workload(

@@ -343,7 +343,6 @@ def mechanism_not_offered(lab: Lab) -> None:
             error_name="UNSUPPORTED_SASL_MECHANISM",
         )
     lab.allow("authentication_failed", error_name="UNSUPPORTED_SASL_MECHANISM")
-    lab.allow("reconnect_loop", client_id="~plain", cause="login refused")
     lab.never("plaintext_credentials")  # no password is sent after that
 
 

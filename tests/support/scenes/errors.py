@@ -10,7 +10,7 @@ LOOKED_FOR: dict[str, tuple[ApiKey, str, tuple[int, ...]]] = {  # finding -> API
     "authentication_failed": (
         ApiKey.SASL_HANDSHAKE,
         "none",
-        (E.UNSUPPORTED_SASL_MECHANISM, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED),
+        (E.UNSUPPORTED_SASL_MECHANISM, E.SASL_AUTHENTICATION_FAILED),
     ),
     "coordinator_errors": (
         ApiKey.HEARTBEAT,

@@ -24,7 +24,7 @@ frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
   values: {failures: count(*)}
   derived:
-    change: CASE WHEN error_name = 'ILLEGAL_SASL_STATE' THEN 'its security.protocol or port, as that listener takes no login' WHEN error_name = 'UNSUPPORTED_SASL_MECHANISM' THEN 'its sasl.mechanism, or sasl.enabled.mechanisms of the broker' ELSE 'its credentials or mechanism' END
+    change: CASE WHEN error_name = 'UNSUPPORTED_SASL_MECHANISM' THEN 'its sasl.mechanism, or sasl.enabled.mechanisms of the broker' ELSE 'its credentials or mechanism' END
   having: failures >= $min_failures
   order_by: failures DESC
 */
@@ -32,7 +32,7 @@ SELECT r.client_id, r.client_address, r.software, r.broker, r.cluster, r.seen_at
     c.user_name, c.sasl_mechanism
 FROM client_errors AS r
 JOIN connections AS c ON c.connection_id = r.connection_id
-WHERE r.api_key IN (17, 36) AND r.error_code IN (33, 34, 58)
+WHERE r.api_key IN (17, 36) AND r.error_code IN (33, 58) -- 34, ILLEGAL_SASL_STATE, is of a listener without logins: see reconnect_loop
 UNION ALL
 SELECT e.client_id, e.client_address, e.software, e.broker, e.cluster, e.seen_at, e.at_us, e.connection_id, e.exchange, 'connection closed',
     c.user_name, c.sasl_mechanism

@@ -4,8 +4,8 @@ title: Clients that ask for metadata again and again
 severity: notice
 meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
-  all the time looks for a topic that does not exist or has no leader, does not get to the leader, is created anew for each record, or
-  lists every topic by mistake. A burst in few seconds, as after a topic was made again, is not listed.
+  all the time lists every topic by mistake, or refreshes what it knows far too often. A burst in few seconds, as after a topic was made again, is not listed, nor is a client that asks because
+  of what other findings say: errors (a quarter as many answers with one), addresses that it does not reach, a connection for nearly each request.
 basis:
   rests_on: Metadata requests of a client in its busiest minute
   certainty: measured
@@ -17,12 +17,12 @@ columns:
   connections: ""
   response_bytes: bytes of their answers
 action: >
-  Keep one client for the life of the process, name topics that exist, and leave metadata.max.age.ms at its default of five minutes.
+  Leave metadata.max.age.ms (topic.metadata.refresh.interval.ms) at its default of five minutes, and name the topics that are asked for.
 reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.age.ms
 parameters:
   min_requests_per_minute: {default: 120, meaning: "Fewer Metadata requests of one client, in its busiest minute, are not listed."}
   min_seconds: {default: 5, meaning: "A minute with requests in fewer of its seconds does not count."}
-verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Keep one client per process, and check that its topics exist and their leaders can be reached."
+verdict: "{rows:client keeps/clients keep} asking for metadata. {most requests_in_busiest_minute}: {client_id} at {client_address}, {requests_in_busiest_minute:,} requests in one minute on {connections:connection/connections}. Leave metadata.max.age.ms at its default, and list topics rarely."
 order: 42
 only_if: FROM exchanges WHERE api_key = 3 HAVING count(*) >= $min_requests_per_minute
 frame:
@@ -45,8 +45,26 @@ WITH parts AS (
         CASE WHEN sum(seconds) OVER a_minute >= $min_seconds THEN CAST(sum(requests) OVER a_minute AS BIGINT) ELSE 0 END AS requests_in_minute
     FROM parts
     WINDOW a_minute AS (PARTITION BY client_id, client_address ORDER BY part RANGE BETWEEN CURRENT ROW AND 5 FOLLOWING)
+), asked AS (
+    SELECT client_id, client_address, count(*) AS requests, count(DISTINCT connection_id) AS connections
+    FROM client_exchanges
+    WHERE api_key = 3 AND unanswered IS NULL
+    GROUP BY client_id, client_address
+), refused AS (
+    SELECT client_id, client_address, count(*) AS answers
+    FROM client_exchanges
+    WHERE len(error_codes) > 0 AND api_key <> 18
+    GROUP BY client_id, client_address
+), of_their_own AS ( -- clients that nothing else makes ask
+    SELECT a.client_id, a.client_address
+    FROM asked AS a
+    LEFT JOIN refused AS r ON r.client_id IS NOT DISTINCT FROM a.client_id AND r.client_address = a.client_address
+    WHERE a.requests >= 2 * a.connections AND coalesce(r.answers, 0) * 4 < a.requests
+        AND NOT EXISTS (
+            FROM failed_attempts AS t WHERE t.client_address = a.client_address AND (t.client_id IS NULL OR t.client_id = a.client_id))
 )
 SELECT e.*, m.requests_in_minute
 FROM client_exchanges AS e
 JOIN minutes AS m ON m.client_id IS NOT DISTINCT FROM e.client_id AND m.client_address = e.client_address AND m.part = e.at_us // 10000000
+JOIN of_their_own AS o ON o.client_id IS NOT DISTINCT FROM e.client_id AND o.client_address = e.client_address
 WHERE e.api_key = 3 AND e.unanswered IS NULL

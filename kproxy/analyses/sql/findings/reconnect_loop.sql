@@ -4,11 +4,11 @@ title: Clients that connect and get nowhere
 severity: warning
 meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
-  of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
+  of this client get any further: the two sides do not agree on a protocol. Connections that also looked
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear (where nobody works, only that the broker ends TLS without an answer is known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login, or none works and three end so. Where the broker answered that it refuses the login, that is the cause. Where it ends three
+  others work only after a login, or none works and three end so. Logins that the broker refuses are in authentication_failed. Where it ends three
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
   ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
   Otherwise it is unknown: the login, or an address that is out of reach.
@@ -63,11 +63,11 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'login refused', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
+    severity: CASE WHEN cause IN ('unknown', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
       THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-
-    (cause NOT IN ('unknown', 'login refused', 'ended before any answer') AND connections >= $min_certain_connections * CASE
+    (cause NOT IN ('unknown', 'ended before any answer') AND connections >= $min_certain_connections * CASE
       WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes')
       THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
@@ -147,8 +147,8 @@ WITH worked AS (
         CASE WHEN cause = 'unknown' AND max(CASE WHEN cause IN ('version that the broker refuses', 'request larger than the broker takes') THEN 1 END)
             OVER (PARTITION BY client_id, client_address, broker) = 1 THEN NULL -- its other attempts have the same cause
         WHEN cause = 'unknown' AND max(
-            CASE WHEN error_name IN ('SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE') THEN 1 END
-        ) OVER (PARTITION BY client_id, client_address, broker, has_metadata) = 1 THEN 'login refused' ELSE cause END AS cause
+            CASE WHEN error_name IN ('SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM') THEN 1 END
+        ) OVER (PARTITION BY client_id, client_address, broker, has_metadata) = 1 THEN NULL ELSE cause END AS cause -- see authentication_failed
     FROM causes
 ), idle AS (
     SELECT *,
@@ -165,8 +165,6 @@ WITH worked AS (
                 THEN 'security.protocol, as that listener may be a PLAINTEXT one'
             WHEN 'no login at a listener of SASL' THEN 'security.protocol to SASL_PLAINTEXT or SASL_SSL, with a user'
             WHEN 'login at a listener without SASL' THEN 'security.protocol to PLAINTEXT or SSL, or the port'
-            WHEN 'login refused' THEN CASE WHEN min(error_name) = 'UNSUPPORTED_SASL_MECHANISM'
-                THEN 'its sasl.mechanism, or sasl.enabled.mechanisms of the broker' ELSE 'its user, password or sasl.mechanism' END
             WHEN 'version that the broker refuses' THEN 'its release, or the release that it takes the broker for'
             WHEN 'request larger than the broker takes' THEN 'the size of its requests, or socket.request.max.bytes'
             WHEN 'ended before any answer' THEN 'max.connections.per.ip, its open connections, or a firewall'
@@ -187,7 +185,7 @@ WITH worked AS (
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
-    WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections OR cause NOT IN ('unknown', 'login refused', 'ended before any answer')
+    WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections OR cause NOT IN ('unknown', 'ended before any answer')
     GROUP BY client_id, client_address, broker, has_metadata, cause, first_seen_us // 300000000
 ), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more,
@@ -201,4 +199,4 @@ WITH worked AS (
 SELECT p.*, CASE WHEN p.has_metadata THEN w.with_more ELSE w.connections END AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
-WHERE NOT p.has_metadata OR p.cause NOT IN ('unknown', 'login refused', 'ended before any answer') OR (w.with_more = 0 AND w.lasting * 2 < p.connections)
+WHERE NOT p.has_metadata OR p.cause NOT IN ('unknown', 'ended before any answer') OR (w.with_more = 0 AND w.lasting * 2 < p.connections)

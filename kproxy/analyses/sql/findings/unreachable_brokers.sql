@@ -58,6 +58,10 @@ WHERE NOT EXISTS (
     FROM working AS w WHERE w.client_id IS NOT DISTINCT FROM l.client_id AND w.client_address = l.client_address)
     AND NOT EXISTS (
     FROM refused AS r WHERE r.client_id IS NOT DISTINCT FROM l.client_id AND r.client_address = l.client_address)
+    AND NOT EXISTS ( -- see reconnect_loop
+    SELECT 1 FROM client_connections AS c
+    WHERE c.client_id IS NOT DISTINCT FROM l.client_id AND c.client_address = l.client_address AND c.responses = 0 AND c.closed_by = 'broker'
+    GROUP BY c.broker HAVING count(*) >= 10)
     AND NOT EXISTS ( -- see no_connection
     SELECT 1 FROM failed_attempts AS t WHERE t.client_address = l.client_address AND (t.client_id IS NULL OR t.client_id = l.client_id)
     GROUP BY t.address HAVING sum(t.tries) >= 3 AND max(t.until_us) - min(t.at_us) >= 5000000)
