@@ -5,8 +5,8 @@
     {count column}        how many different values; NULL is none
     {sum column}          also max, min; NULL is passed over
     {most column}         Most; One of 3 with most, if two more rows have as much; First, if another row has more
-    {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left; with ``by number``, with
-                          the sum of that column: topic created (3), settings set (1)
+    {counts column}       the MOST_COUNTS most frequent values with their number of rows: 3 joined, 1 left; with ``by number``,
+                          with the sum of that column: topic created (3), settings set (1)
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
                           200 at most so many characters of a text; else as in Python
@@ -36,6 +36,7 @@ PLURAL = re.compile(r"[^/]+/[^/]+")
 UNKNOWN = "unknown"
 NO_CLIENT_ID = "(no client id)"  # null in the request header, or empty
 LONGEST = 80  # characters of a name or a reason
+MOST_COUNTS = 8  # values of {counts column}
 
 
 class TemplateError(ValueError):
@@ -161,7 +162,9 @@ def _counts(values: Iterable[tuple[Any, int]], are_weighed: bool) -> str:
     for value, number in values:
         counted[str(value)] += number
     most_first = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return ", ".join(f"{value} ({number:,})" if are_weighed else f"{number:,} {value}" for value, number in most_first)
+    shown = [f"{value} ({number:,})" if are_weighed else f"{number:,} {value}" for value, number in most_first]
+    more = [f"{len(shown) - MOST_COUNTS} more kinds"] if len(shown) > MOST_COUNTS + 1 else []
+    return ", ".join((shown[:MOST_COUNTS] if more else shown) + more)
 
 
 def _of_all(function: str, first: Any, values: Sequence[Any]) -> Any:

@@ -125,6 +125,12 @@ def test_a_time_is_shown_as_everywhere_in_a_report() -> None:
     assert fill("it went at {went_at}", [{"went_at": at}]) == "it went at 2026-11-22T01:02:03Z"
 
 
+def test_of_many_kinds_the_rest_is_counted() -> None:
+    kinds = [{"kind": letter} for letter in "abcdefghij"]
+    assert fill("{counts kind}", kinds[:9]).endswith(", 1 h, 1 i")
+    assert fill("{counts kind}", kinds).endswith(", 1 g, 1 h, 2 more kinds")
+
+
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_a_client_without_an_id_is_called_so(nothing: str | None) -> None:
     rows = [{"client_id": nothing}, {"client_id": "a"}]
