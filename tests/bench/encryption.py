@@ -1,7 +1,7 @@
 """What the filter encrypt costs: `python -m tests.bench.encryption [--rounds N] [--kroxylicious]`.
 
 It prints MB of values, not compressed, in a CPU second of one core, for Produce requests and Fetch responses with 1 MB of them:
-the frame is decoded, its batches are opened, encrypted or decrypted, and encoded again, all in one process. *headers* is the same
+its batches are opened, encrypted or decrypted where they lie in the frame, and packed again, all in one process. *headers* is the same
 work with one more header a record in place of encryption, round by round. *keyed* is the option record_keys, *packed* the option
 compress.
 
