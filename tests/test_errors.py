@@ -25,13 +25,6 @@ def test_what_is_not_known_is_left_out() -> None:
     assert str(errors.Malformed("no such length", message="FetchRequest")) == "FetchRequest: no such length (at byte 0)"
 
 
-@pytest.mark.parametrize("kind", [errors.Truncated, errors.Malformed, errors.TrailingBytes, errors.UnknownVersion])
-def test_every_way_of_not_decoding_is_a_decode_error(kind: type[errors.DecodeError]) -> None:
-    assert issubclass(kind, errors.DecodeError)
-    assert issubclass(kind, errors.ProtocolError)
-    assert issubclass(kind, errors.KproxyError)
-
-
 @pytest.mark.parametrize(
     "kind",
     [errors.EncodeError, errors.CaptureError, errors.ProxyProtocolError, errors.UpstreamError, errors.UsageError],

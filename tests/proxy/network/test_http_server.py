@@ -131,10 +131,10 @@ def test_what_is_no_http_is_refused_without_a_line_in_the_log(sent: bytes, caplo
 
 
 def test_requests_that_are_answered_slowly_are_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.network.http_server.REQUEST_S", 0.01)
+    monkeypatch.setattr("kproxy.proxy.network.http_server.REQUEST_S", 0.5)
 
     async def slow(_request: Request) -> PlainTextResponse:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.7)
         return PlainTextResponse("here")
 
     monkeypatch.setitem(globals(), "told", slow)
