@@ -1,9 +1,9 @@
 """What the filter encrypt costs: `python -m tests.bench.encryption [--rounds N] [--kroxylicious]`.
 
 It prints MB of values, not compressed, in a CPU second of one core, for Produce requests and Fetch responses with 1 MB of them:
-its batches are opened, encrypted or decrypted where they lie in the frame, and packed again, all in one process. *headers* is the same
-work with one more header a record in place of encryption, round by round. *keyed* is the option record_keys, *packed* the option
-compress.
+its batches are opened, encrypted or decrypted where they lie in the frame, and packed again, all in one process. *headers* is
+the same work with one more header a record in place of encryption, round by round. *keyed* is the option record_keys, *packed*
+the option compress.
 
 On a machine with 2 cores (AMD EPYC, Linux 6.18), 2026-11-28, five rounds, the median; it is three times as fast when nothing
 else runs as when it is full:
