@@ -1,6 +1,6 @@
 """Reads and checks a configuration in a process of its own, so that its filters and YAML are not loaded into the supervisor.
 
-The process is a fork, at the start (kproxy.cli.running) as at a reload. A key service is asked too: a configuration with keys
+The process is a fork, at the start as at a reload. A key service is asked too: a configuration with keys
 that it refuses is not used.
 """
 
@@ -92,6 +92,17 @@ def _filters_of(config: Config) -> tuple[list[list[FilterUse]], SchemaSources]:
     """Return what asks others: schemas, and the filters of each cluster but faults, which tests change often."""
     filters = [[use for use in cluster.filters if use.use != "faults"] for cluster in config.clusters]
     return filters, config.schemas
+
+
+def read_first(options: Options) -> Config:
+    """Read and check the configuration before anything else is started. Raises ConfigError, UsageError."""
+    if options.file is None and not options.faults:  # no filter can be loaded
+        return config_from_options(options)
+    file = answer_file()
+    process = os.fork()
+    if process == 0:
+        answer(options, file)
+    return checked(file, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
 async def read_again(options: Options, present: Config | None) -> Config:

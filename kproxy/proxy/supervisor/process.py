@@ -143,7 +143,6 @@ class Supervisor:
             number = await self._signals.get()
             if number != signal.SIGHUP:
                 return number
-            log("info", "reading the configuration again", signal=number.name)
             self._asked_to_reload = True
             self._reload.set()
 
@@ -173,6 +172,8 @@ class Supervisor:
             self._reload.clear()
             by_signal, self._asked_to_reload = self._asked_to_reload, False
             changed, self._filters_changed = self._filters_changed, False
+            if by_signal:  # said only now: who sent it may take the next answer for the answer to it
+                log("info", "reading the configuration again", signal=signal.SIGHUP.name)
             try:
                 await self._read_again(by_signal, changed)
             except UsageError as error:

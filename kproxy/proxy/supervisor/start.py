@@ -6,12 +6,13 @@ import resource
 import sys
 from importlib import import_module
 
-from kproxy.config.reading import Options, config_from_options
+from kproxy.config.reading import Options
 from kproxy.config.structs import NEARLY_ALL, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.child_process import set_process_title
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ToSupervisor, decoder
+from kproxy.proxy.supervisor.checking import read_first
 from kproxy.proxy.supervisor.fleet import OURS, Modules
 from kproxy.proxy.supervisor.process import Supervisor
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
@@ -39,15 +40,11 @@ def _prepare(module: str) -> None:
     getattr(import_module(module), "prepare", lambda: None)()
 
 
-def main(options: Options, modules: Modules = OURS, config: Config | None = None) -> int:
-    """Run with *options* until asked to stop. Return the exit code. *config*: what they give; None: it is read here."""
+def main(options: Options, modules: Modules = OURS) -> int:
+    """Run with *options* until asked to stop. Return the exit code. Raises ConfigError, UsageError."""
     gc.set_threshold(*COLLECT_AFTER)
     set_process_title(supervisor_title(options), "kproxy")
-    try:
-        config = config or config_from_options(options, filters=lambda _: False)
-    except KproxyError as error:
-        print(error, file=sys.stderr)
-        return USAGE
+    config = read_first(options)
     start_logging(config.logs)
     allow_files(config)
     decoder(ToSupervisor)
@@ -62,4 +59,8 @@ def main(options: Options, modules: Modules = OURS, config: Config | None = None
 
 
 if __name__ == "__main__":
-    sys.exit(main(inherited_options(int(sys.argv[1]))))
+    try:
+        sys.exit(main(inherited_options(int(sys.argv[1]))))
+    except KproxyError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)
