@@ -1,6 +1,6 @@
 """PageServer: an ASGI application served over HTTP/1.1, for the supervisor and the live page.
 
-h11 knows the protocol, asyncio moves the bytes. uvicorn and Starlette would take 5 MB more of every proxy whose metrics are scraped.
+h11 knows the protocol, asyncio moves the bytes. uvicorn and Starlette took 5 MB more of each proxy that is scraped.
 There are no WebSockets, no lifespan, and no headers that identify the server; who asks is what the socket says, as a header must
 not claim another address in the audit log.
 """
