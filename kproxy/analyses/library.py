@@ -35,7 +35,7 @@ BUILT_IN = Path(__file__).parent
 OURS = f"{BUILT_IN}/"
 COMMENT = re.compile("--.*")
 READ = re.compile(r"\b(?:FROM|JOIN)\s+([a-z]\w*)(?!\w*\s*[.(])")  # neither a column after DISTINCT FROM nor a function
-DEFINED = re.compile(r"\b([a-z]\w*)\s+AS\s+(?:MATERIALIZED\s+)?\(\s*(?:SELECT|WITH|VALUES)\b")
+DEFINED = re.compile(r"\b([a-z]\w*)\s+AS\s+(?:(?:NOT\s+)?MATERIALIZED\s+)?\(\s*(?:SELECT|WITH|VALUES)\b")
 
 
 def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:

@@ -84,7 +84,7 @@ class Folders(Struct, frozen=True):
             views=self.views,
             compare=self.compare,
             spans=self.spans,
-            memory=MORE_MEMORY[0],
+            memory=MORE_MEMORY[1],
             wanted=TABLES,
             scratch=scratch,
         )

@@ -57,7 +57,7 @@ WITH reads AS (
     FROM fetch_positions AS f
     JOIN exchanges AS e ON e.connection_id = f.connection_id AND e.exchange = f.exchange
     WHERE f.error_code = 0 AND f.position IS NOT NULL AND f.high_watermark >= 0 AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
-), steps AS ( -- what a consumer had handled, when: what it committed, and what it had before a Fetch
+), steps AS NOT MATERIALIZED ( -- what a consumer had handled, when: what it committed, and what it had before a Fetch
     SELECT 'fetch' AS kind, connection_id AS life, client_id, client_address, cluster, topic, partition, at_us, position AS handled, connection_id, exchange
     FROM reads
     UNION ALL
@@ -76,15 +76,28 @@ WITH reads AS (
         HAVING count(DISTINCT group_id) = 1
     ) AS g ON g.client_id IS NOT DISTINCT FROM r.client_id AND g.client_address = r.client_address AND g.cluster = r.cluster
     GROUP BY g.group_id, r.client_id, r.client_address, r.cluster, r.topic, r.partition
+), seen AS NOT MATERIALIZED (
+    SELECT cluster, topic, partition, high_watermark AS end_offset, at_us FROM reads
+    UNION ALL
+    SELECT c.cluster, b.topic, b.partition, b.appended_offset + b.count, epoch_us(b.seen_at)
+    FROM record_batches AS b
+    JOIN client_connections AS c ON c.connection_id = b.connection_id
+    WHERE b.direction = 'produce' AND b.appended_offset >= 0 AND b.error_code = 0
+), suspects AS ( -- what follows is for those that had an offset before them for long at their last step
+    SELECT DISTINCT s.kind, s.life, s.client_id, s.client_address, s.cluster, s.topic, s.partition
+    FROM (
+        SELECT kind, life, client_id, client_address, cluster, topic, partition,
+            max(struct_pack(at_us := at_us, left_over := -handled)) AS latest
+        FROM steps
+        GROUP BY kind, life, client_id, client_address, cluster, topic, partition
+        HAVING count(*) >= 3 AND max(at_us) - min(at_us) >= $min_behind_seconds * 1000000
+    ) AS s
+    JOIN seen AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition
+        AND e.end_offset > -s.latest.left_over AND e.at_us <= s.latest.at_us - $min_behind_seconds * 1000000
 ), ends AS (
     SELECT cluster, topic, partition, end_offset, min(at_us) AS at_us
-    FROM (
-        SELECT cluster, topic, partition, high_watermark AS end_offset, at_us FROM reads
-        UNION ALL
-        SELECT cluster, topic, partition, appended_offset + count, at_us
-        FROM client_batches
-        WHERE direction = 'produce' AND appended_offset >= 0 AND error_code = 0
-    ) AS seen
+    FROM seen
+    WHERE EXISTS (SELECT 1 FROM suspects AS s WHERE s.cluster = seen.cluster AND s.topic = seen.topic AND s.partition = seen.partition)
     GROUP BY cluster, topic, partition, end_offset
 ), known_ends AS (
     SELECT cluster, topic, partition, at_us,
@@ -96,6 +109,8 @@ WITH reads AS (
         s.handled - lag(s.handled) OVER (
             PARTITION BY s.kind, s.life, s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.at_us, s.exchange) AS step
     FROM steps AS s
+    JOIN suspects AS u ON u.kind = s.kind AND u.life = s.life AND u.client_id IS NOT DISTINCT FROM s.client_id
+        AND u.client_address = s.client_address AND u.cluster = s.cluster AND u.topic = s.topic AND u.partition = s.partition
     ASOF JOIN known_ends AS k ON k.cluster = s.cluster AND k.topic = s.topic AND k.partition = s.partition AND k.at_us <= s.at_us
 ), series AS ( -- the lag grows, and the consumer never went back
     SELECT kind, life, client_id, client_address, cluster, topic, partition,
@@ -126,6 +141,9 @@ WITH reads AS (
         max(software) AS software, max(records) > 0 AND (
             sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * CAST(max(max_wait_ms) AS BIGINT) + 1000000) AS is_part
     FROM reads
+    WHERE EXISTS (
+        SELECT 1 FROM late AS l
+        WHERE l.client_id IS NOT DISTINCT FROM reads.client_id AND l.client_address = reads.client_address AND l.cluster = reads.cluster)
     GROUP BY client_id, client_address, cluster, connection_id, exchange
 ), times AS (
     SELECT l.client_id, l.client_address, l.cluster, l.topic, l.partition, max(f.software) AS software,
