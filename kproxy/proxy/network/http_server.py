@@ -7,8 +7,9 @@ not claim another address in the audit log.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -222,7 +223,7 @@ class Connection:
         if self._is_left:
             return
         if message["type"] == "http.response.start":
-            self._write(h11.Response(status_code=message["status"], headers=message.get("headers", ())))
+            self._write(_head(message["status"], message.get("headers", ())))
             return
         if message.get("body") and not self._is_head:
             self._write(h11.Data(data=message["body"]))
@@ -252,11 +253,11 @@ class Connection:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or self._writer.is_closing():
             return
         headers = (
-            ("content-type", answer.content_type),
-            ("content-length", str(len(answer.body))),
-            ("connection", "close"),
+            (b"content-type", answer.content_type.encode()),
+            (b"content-length", str(len(answer.body)).encode()),
+            (b"connection", b"close"),
         )
-        self._write(h11.Response(status_code=answer.status, headers=list(headers)))
+        self._write(_head(answer.status, headers))
         self._write(h11.Data(data=b"" if self._is_head else answer.body))
         self._write(h11.EndOfMessage())
         with suppress(OSError, TimeoutError):
@@ -267,6 +268,10 @@ class Connection:
 
     def _write(self, event: "h11.Response | h11.InformationalResponse | h11.Data | h11.EndOfMessage") -> None:
         self._writer.write(self._http.send(event) or b"")
+
+
+def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> h11.Response:
+    return h11.Response(status_code=status, headers=list(headers), reason=HTTPStatus(status).phrase.encode())
 
 
 def _now() -> float:
