@@ -174,7 +174,7 @@ def rate(call: Callable[[], bytes]) -> float:
 
 
 def main() -> None:
-    options = options_of(__doc__, rounds=7, kroxylicious=False, java="java", mb=32, warm=30.0)
+    options = options_of(__doc__, rounds=7, kroxylicious=False, java="java", mb=128, warm=30.0)
     if options.kroxylicious:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             beside_kroxylicious(options, Path(folder), stack)

@@ -135,9 +135,9 @@ def test_the_examples_of_sql_have_their_rows_on_spark_too(
     assert {column.name for table in TABLES.values() for column in table.columns} >= {*described} - {"cluster", "day"}
 
 
-def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
+def test_many_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
     found = [name for name, one in ANALYSES.items() if on_duckdb.run(one, **loosened(one)).num_rows]
-    assert len(found) >= len(ANALYSES) * 0.45, sorted(set(ANALYSES) - set(found))
+    assert len(found) >= 40, sorted(set(ANALYSES) - set(found))
 
 
 def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSession", tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ SELECT m.*,
     m.back_us IS NULL AND m.at_us - (
         SELECT max(f.at_us) FROM client_exchanges AS f
         WHERE f.api_key = 1 AND f.client_id IS NOT DISTINCT FROM m.client_id AND f.client_address = m.client_address
-    ) >= m.rebalance_timeout_ms * 1000 - 1000000 -- the last Fetch waited for records, while the application polled
+    ) >= CAST(m.rebalance_timeout_ms AS BIGINT) * 1000 - 1000000 -- the last Fetch waited for records, while the application polled
         AND c.last_seen_us - m.at_us >= 10000000 AND coalesce(c.closed_us, c.last_seen_us) - m.at_us >= 10000000 AS stays_away
 FROM matched AS m
 JOIN client_connections AS c ON c.connection_id = m.connection_id
@@ -89,4 +89,4 @@ JOIN (
 WHERE s.next_member <> s.member_id AND s.back_us - (
     SELECT max(f.at_us) FROM client_exchanges AS f
     WHERE f.api_key = 1 AND f.client_id IS NOT DISTINCT FROM s.client_id AND f.client_address = s.client_address AND f.at_us < s.back_us
-) >= s.rebalance_timeout_ms * 1000
+) >= CAST(s.rebalance_timeout_ms AS BIGINT) * 1000
