@@ -144,18 +144,23 @@ WITH generations AS (
   WHERE o.previous_identity IS NULL AND o.place > 1 AND NOT EXISTS (
     SELECT 1 FROM keyed_group_events e
     WHERE e.group_key = o.group_key AND list_contains(e.assignment, o.partition) AND epoch_us(e.seen_at) < g.began_micros)
+), after_joins AS (
+  -- a new member of another group than a classic one gets its partitions when the others have given them up
+  SELECT DISTINCT g.group_key, g.generation
+  FROM generations g
+  JOIN generations b ON b.group_key = g.group_key AND b.place = g.place - 1
+  JOIN group_changes c ON c.group_key = b.group_key AND c.generation = b.generation AND c.how = 'joined'
+  WHERE g.group_type IN ('consumer', 'share')
+    AND NOT EXISTS (SELECT 1 FROM never_had v WHERE v.group_key = g.group_key AND v.generation = g.generation)
 ), untold_alone AS (
   -- generations for which no change of a member was seen
-  SELECT g.group_key, g.generation, g.group_type, g.place, CASE
-      -- a new member of another group than a classic one gets its partitions when the others have given them up
-      WHEN g.group_type IN ('consumer', 'share') AND EXISTS (
-        SELECT 1 FROM generations b JOIN group_changes c ON c.group_key = b.group_key AND c.generation = b.generation
-        WHERE b.group_key = g.group_key AND b.place = g.place - 1 AND c.how = 'joined')
-        AND NOT EXISTS (SELECT 1 FROM never_had v WHERE v.group_key = g.group_key AND v.generation = g.generation) THEN 'follow-up'
+  SELECT g.group_key, g.generation, g.group_type, g.place, j.group_key IS NOT NULL AS is_after_join, CASE
+      WHEN j.group_key IS NOT NULL AND g.group_type = 'consumer' THEN 'follow-up'
       WHEN coalesce(a.added, 0) = 0 OR coalesce(k.known, 0) = 0 THEN 'unknown'
       WHEN k.had_some = 0 THEN 'follow-up'
       ELSE 'metadata change' END AS how
   FROM generations g
+  LEFT JOIN after_joins j ON j.group_key = g.group_key AND j.generation = g.generation
   LEFT JOIN added a ON a.group_key = g.group_key AND a.generation = g.generation
   LEFT JOIN assignments_known k ON k.group_key = g.group_key AND k.generation = g.generation
   WHERE NOT EXISTS (SELECT 1 FROM group_changes c WHERE c.group_key = g.group_key AND c.generation = g.generation)
@@ -163,11 +168,11 @@ WITH generations AS (
   -- share groups make an epoch when a topic gets partitions, and assign these in the next one
   SELECT u.group_key, u.generation,
     CASE WHEN u.how = 'unknown' AND n.how = 'metadata change' THEN 'metadata change'
-      WHEN u.how = 'metadata change' AND b.how = 'unknown' THEN 'follow-up' ELSE u.how END AS how,
+      WHEN (u.how = 'metadata change' AND b.how = 'unknown') OR (u.how = 'unknown' AND u.is_after_join) THEN 'follow-up' ELSE u.how END AS how,
     CASE WHEN u.how = 'unknown' AND n.how = 'metadata change' THEN 'the next epoch assigns partitions that no member had before'
       WHEN u.how = 'metadata change' AND b.how = 'unknown' THEN 'the partitions that were new in the epoch before'
       WHEN u.how = 'metadata change' THEN 'partitions were assigned that no member had before'
-      WHEN u.how = 'follow-up' THEN 'the first assignment, after members had joined'
+      WHEN u.how = 'follow-up' OR u.is_after_join THEN 'the first assignment, after members had joined'
       ELSE 'what began it was not seen' END AS evidence
   FROM untold_alone u
   LEFT JOIN untold_alone n ON n.group_key = u.group_key AND n.place = u.place + 1 AND u.group_type = 'share'
