@@ -72,9 +72,9 @@ In the catalog the first file has the rows of all, and they are replaced togethe
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.
 
-What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does 0.86 to 1.0 of what it does in kproxy
-decode, from 1 GiB on, whether it is one or two: the survey adds 0.4 s for each GiB, and decoding one connection after the other
-saves most of that. Two runs of kproxy decode at once do 0.77 to 0.92 each of what one does alone. Spark's JVM and Python
+What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does 0.73 to 0.77 of what it does in kproxy
+decode, at 1 and 2 GiB, whether it is one or two: the survey adds 0.4 s of CPU for each GiB, and each byte is written and read
+once more. Two runs of kproxy decode at once do 0.77 to 0.95 each of what one does alone. Spark's JVM and Python
 workers take 4 to 6 s of CPU more, more than kproxy decode takes for 1 GiB of large requests: with Spark, a core did 0.25 of
 decode on 1 GiB, and 0.5 on 2 GiB. A report of all analyses of 8 GiB in tables takes 1.3 times the CPU of kproxy report on one
 executor of one core, 1.7 on two, 2.3 on four: each executor's JVM takes 3 s, its Python 2.
