@@ -210,7 +210,10 @@ def test_after_an_interrupt_what_was_decoded_is_kept_and_summed_up() -> None:
 
 def test_ctrl_c_while_the_program_starts_shows_no_traceback() -> None:
     interrupts = "find_spec = staticmethod(lambda name, *_: os.kill(os.getpid(), 2) if name == 'click' else None)"
-    program = f"import os, sys\nclass Finder: {interrupts}\nsys.meta_path.insert(0, Finder); {KPROXY[2]}"
+    listens = "signal.signal(2, signal.default_int_handler)"  # also where the tests run with the signal ignored
+    program = (
+        f"import os, signal, sys\n{listens}\nclass Finder: {interrupts}\nsys.meta_path.insert(0, Finder); {KPROXY[2]}"
+    )
     done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
