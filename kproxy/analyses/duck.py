@@ -51,6 +51,7 @@ NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
     *("cte_inlining", "unused_columns", "column_lifetime"),
 )
 PARAMETER = re.compile(r"\$(\w+)")
+RECORDS_MEMORY = "256MB"  # to read tables of records, and in executors of Spark
 # Tried in turn for the few analyses that need more than MEMORY in one thread, too
 MORE_MEMORY = ("128MB", "256MB", "2GB")
 DISK_CAUSES = (
@@ -162,7 +163,7 @@ class Database(ClosedOnExit):
         self._directory: ScratchDirectory | None = None
         identified = [identify_source(Path(source)) for source in sources]
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
-        self._loading_memory = MORE_MEMORY[1] if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
+        self._loading_memory = RECORDS_MEMORY if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
         try:
             with self._names_the_disk():
                 self._load(

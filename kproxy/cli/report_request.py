@@ -269,7 +269,7 @@ def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:
 
 
 def _ranges(request: ReportRequest) -> tuple[str, str] | None:
-    """Return --before and --after. One that is left out is the time beyond the only end of the other."""
+    """Return --before and --after. If one is missing, it is the rest of the time: before FROM/, or after /TO."""
     given = request.after if request.before is None else request.before
     if given is None:
         return None

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kproxy.errors import EncodeError
 from kproxy.filters.bounded_set import LONGEST_VALUE
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Response, Runtime, Verdict
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.records import Record, read_batches
 from kproxy.protocol.records.editing import RecordBatch, read_batch, write_batches
@@ -24,7 +25,6 @@ from kproxy.protocol.records.reading import open_batches
 from kproxy.protocol.structs import struct_types
 
 MAGIC_2_FROM, TOPIC_IDS_FROM = 3, 13  # versions of Produce
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 MOST_BYTES = 1_040_000  # of copies in a request; a batch has at most 1,048,588 (message.max.bytes) by default
 MOST_OF_RECORD, MOST_OF_HEADER = 40, 10  # bytes of a record, and of a header, without their contents
 MOST_PARTITIONS = 100_000  # whose leaders are known
@@ -195,12 +195,12 @@ class DeadLetters:
         self._take_shared(runtime)
         broker, version = request.connection.broker, request.api_version
         led = ((at, one.topic_id) for at, one in self._leaders.get(topic, {}).items() if one.address == broker)
-        partition, topic_id = next(led, (None, NO_TOPIC_ID))
+        partition, topic_id = next(led, (None, ZERO_UUID))
         if version < MAGIC_2_FROM:
             return TOO_OLD
         if partition is None:
             return NOT_LED
-        if version >= TOPIC_IDS_FROM and topic_id == NO_TOPIC_ID:
+        if version >= TOPIC_IDS_FROM and topic_id == ZERO_UUID:
             return NO_ID
         place = ("topic_id", topic_id) if version >= TOPIC_IDS_FROM else ("name", topic)
         message: Any = request.message

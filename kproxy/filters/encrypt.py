@@ -50,7 +50,6 @@ from kproxy.filters.contract import (
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import (
     MOST_GROWTH,
-    NO_TOPIC_ID,
     PATIENCE_S,
     FieldChange,
     Withheld,
@@ -58,6 +57,7 @@ from kproxy.filters.fetched_records import (
     batches_in,
     change_in_turns,
     given_out,
+    place_of,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong, limits_at_once
 from kproxy.filters.turns import LOOK_S, NotYet, retried
@@ -692,7 +692,7 @@ class Encrypt(Filter):
             place = f"topic {job.name}, partition {job.field.partition}, client {request.client_id}"
             if job.refused is not None:
                 error, why = job.refused
-                refused[job.field.topic or job.field.topic_id or "", job.field.partition] = job.refused
+                refused[place_of(job.field.topic, job.field.topic_id, job.field.partition)] = job.refused
                 self._note("refused", ErrorCode(error).name, f"{why}: {place}", job.name or "")
             elif job.passed:
                 self._note("passed", "no field", f"{job.passed[0]}: {place}", job.name or "", len(job.passed))
@@ -703,11 +703,11 @@ class Encrypt(Filter):
         message: Any = request.message
         removed = []
         for topic in message.topic_data:
-            topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
-            name = getattr(topic, "name", "") or ("" if topic_id == NO_TOPIC_ID else topic_id)
+            name, topic_id = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             for partition in topic.partition_data:
-                if (name, partition.index) in refused:
-                    removed.append(RefusedPartition(topic, partition, *refused[name, partition.index]))
+                why = refused.get(place_of(name, topic_id, partition.index))
+                if why is not None:
+                    removed.append(RefusedPartition(topic, partition, *why))
         return refuse_partitions(request, removed, self.name)
 
     # Fetch
@@ -717,7 +717,7 @@ class Encrypt(Filter):
         return add_refused(response, self.name)
 
     def _change(self, request: RequestFacts, field: RecordsField, name: str | None) -> Iterator[FieldChange]:
-        """Yield what becomes of the records of a partition, if they do not stay."""
+        """Yield the change of a partition, if its topic has a rule or no known name."""
         rule = None if name is None else self._rule_of(name)
         if name is None:
             yield FieldChange(field, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -12,7 +12,7 @@ from kproxy.filters.contract import Edited, Replace, RequestFacts, Response, Run
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong
 from kproxy.filters.turns import NotYet, retried
 from kproxy.protocol import ApiKey
-from kproxy.protocol.constants import FRAME_LIMIT
+from kproxy.protocol.constants import FRAME_LIMIT, ZERO_UUID
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.found import RecordsField
 from kproxy.protocol.records import Batch, Batches, read_batches
@@ -24,7 +24,6 @@ PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
 MOST_GROWTH = DEFAULT_LIMITS.decompressed  # bytes by which a frame may grow
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class Withheld(NamedTuple):
@@ -196,15 +195,19 @@ def given_out(frame: bytes, request: RequestFacts, changes: Sequence[FieldChange
     return Edited(frame, partial(_withhold, others) if others else None)
 
 
+def place_of(topic: str | None, topic_id: str | None, partition: int) -> tuple[str, int]:
+    """Return what tells a partition from the others of a message: the name of its topic, or its id, and the number."""
+    return topic or ("" if topic_id is None or topic_id == ZERO_UUID else topic_id), partition
+
+
 def _withhold(changes: Sequence[FieldChange], response: Response) -> Verdict:
     """Say in the partitions of a response which records are withheld."""
-    by_place = {(one.field.topic or one.field.topic_id or "", one.field.partition): one for one in changes}
+    by_place = {place_of(one.field.topic, one.field.topic_id, one.field.partition): one for one in changes}
     message: Any = response.message
     for topic in message.responses:
-        topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
-        name = getattr(topic, "topic", "") or ("" if topic_id == NO_TOPIC_ID else topic_id)
+        name, topic_id = getattr(topic, "topic", None), getattr(topic, "topic_id", None)
         for partition in topic.partitions:
-            change = by_place.get((name, partition.partition_index))
+            change = by_place.get(place_of(name, topic_id, partition.partition_index))
             if change is None:
                 continue
             if change.error is not None:

@@ -18,10 +18,10 @@ from typing import Any
 from kproxy.errors import DecodeError
 from kproxy.filters.contract import TOPIC_NAMES, ConnectionFacts, Filter, Forward, Request, Response, SharedSet, Verdict
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import ZERO_UUID
 
 IDS_FROM = 10  # version of Metadata
 MOST_TOPICS = 200_000
-ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 LONGEST_SHARED = 249  # characters of a name that workers share: Kafka has none that is longer
 LONGEST = 1_024  # characters of a name
 STATE = "identify"
@@ -145,7 +145,7 @@ class Identify(Filter):
     def _learn(self, message: Any, api_version: int) -> None:
         """Note the ids of topics, in versions that have them."""
         for topic in message.topics if api_version >= IDS_FROM else ():
-            if topic.name and topic.topic_id != ZERO_ID:
+            if topic.name and topic.topic_id != ZERO_UUID:
                 self._topics[topic.topic_id] = topic.name
 
 

@@ -238,7 +238,7 @@ class MaskRecords(Filter):
         return given_out(await change_in_turns(self.runtime, until, edit, request, changes), request, changes)
 
     def _changes(self, fields: Sequence[RecordsField]) -> Iterator[FieldChange]:
-        """Yield what becomes of the records of topics with rules, and of those whose name is not known."""
+        """Yield a change for each partition of a topic that has rules, or whose name is not known."""
         for field in fields:
             name = field.topic or self.topic_names.get(field.topic_id or "")
             masks = self._masks_of(name)

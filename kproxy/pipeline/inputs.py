@@ -221,7 +221,7 @@ def _is_other_json(path: Path) -> bool:
 
 
 def plain_size(file: Path) -> int | None:
-    """Return the size of a plain file; None for a pipe, a compressed file, and one that cannot be read."""
+    """Return the size of a file that is not compressed. Pipes, compressed files and unreadable files give None."""
     if not (file.is_file() and os.access(file, os.R_OK)):
         return None
     with file.open("rb") as start:

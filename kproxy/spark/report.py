@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession, functions
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, known_to
-from kproxy.analyses.duck import MORE_MEMORY, Database
+from kproxy.analyses.duck import RECORDS_MEMORY, Database
 from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES, schema_of
@@ -84,7 +84,7 @@ class Folders(Struct, frozen=True):
             views=self.views,
             compare=self.compare,
             spans=self.spans,
-            memory=MORE_MEMORY[1],
+            memory=RECORDS_MEMORY,
             wanted=TABLES,
             scratch=scratch,
         )

@@ -104,16 +104,16 @@ WITH classic AS (
 ), expiries AS (
   -- when the coordinator removes a silent member; 45 s is the default session timeout of consumers, and of brokers for KIP-848.
   -- Where the coordinator itself went away until then, nobody knows whether the member was silent
-  SELECT s.group_key, s.member_id, s.spell, s.last_micros, s.seen_until_micros,
-    s.last_micros + CAST(coalesce(s.session_timeout_ms, 45000) AS BIGINT) * 1000 AS micros
-  FROM group_spells s
+  SELECT s.group_key, s.member_id, s.spell, s.last_micros, s.seen_until_micros, s.micros
+  FROM (
+    SELECT *, last_micros + CAST(coalesce(session_timeout_ms, 45000) AS BIGINT) * 1000 AS micros FROM group_spells
+  ) s
   LEFT JOIN client_connections c ON c.connection_id = s.connection_id
   WHERE NOT EXISTS (
     SELECT 1 FROM broker_absences a WHERE a.cluster = c.cluster AND a.broker = c.node
-      AND a.went_us <= s.last_micros + CAST(coalesce(s.session_timeout_ms, 45000) AS BIGINT) * 1000
+      AND a.went_us <= s.micros
       AND coalesce(a.back_us, a.until_us) >= s.last_micros)
-    AND NOT coalesce(c.closed_by = 'broker'
-      AND c.closed_us <= s.last_micros + CAST(coalesce(s.session_timeout_ms, 45000) AS BIGINT) * 1000, false)
+    AND NOT coalesce(c.closed_by = 'broker' AND c.closed_us <= s.micros, false)
 ), left_behind AS (
   -- members of each generation, and when they left or expired before the next; some may not have learned of an epoch yet
   SELECT f.group_key, f.generation, f.group_type, s.member_id, s.spell,

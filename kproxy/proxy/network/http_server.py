@@ -116,7 +116,7 @@ class PageServer:
 
 
 class _Reader(asyncio.StreamReader):
-    """A stream that says when the client has gone, also while nobody reads."""
+    """A stream with an event for the end of the connection, which is also set while no read waits."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -219,7 +219,7 @@ class Connection:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
-        """See the ASGI specification, version 3. What nobody will read is not written."""
+        """See the ASGI specification, version 3. Nothing is written once the client has left."""
         if self._is_left:
             return
         if message["type"] == "http.response.start":
