@@ -82,7 +82,8 @@ What the associated data binds, and what it cannot
       put null in place of a value, as nulls are plain: compaction then deletes what is stored under that key;
       put plain records of his own into a topic, or change the marker and a size after it, so that an encrypted value is given
           out as it is: ``plain: fail`` of the filter refuses both, once all records of a topic are encrypted, but no nulls;
-      have consumers stop at records that do not open, or wait for thousands of them (``unreadable: skip`` leaves them out);
+      have consumers stop at records that do not open, or wait for hundreds of data keys (``unreadable: skip`` leaves them
+          out; a batch with more than 1,000 data keys is damaged as a whole, and the key service is asked for eight of them);
       have the key service asked for data keys that never were: eight at a time by each worker, each again after a minute. So
           can clients, by names of topics that the pattern of a rule has;
       move records to a topic of the same name in another cluster, where a rule names the same key;

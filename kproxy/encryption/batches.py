@@ -15,6 +15,7 @@ from kproxy.encryption.editors import OpeningEditor
 from kproxy.encryption.envelope import (
     BYTES_FIELD,
     FIELD,
+    FIXED,
     HEADER,
     KEY,
     MARKER,
@@ -52,7 +53,10 @@ Kind = Literal[
     "no schema",
     "registry away",
 ]
-MOST_CIPHERS = 10_000  # of one batch; kproxy writes a batch with one
+# Of one batch. kproxy writes each batch with one, but a mirror may put records of many hours into one; names of keys and wrapped
+# data keys may also be made up, and the key service is asked for each
+MOST_DATA_KEYS = 1_000
+MOST_CIPHERS = 10_000  # that are kept from one batch to the next
 SKIPPING_SINCE = 2  # magic: in older formats, an offset that is left out at the end would be fetched again and again
 KINDS: tuple[tuple[type[KeyServiceError], Kind], ...] = (
     (KeyServiceAway, "key service away"),
@@ -145,21 +149,52 @@ class ValueReader:
         self._last = [NO_CIPHER] * len(PARTS)  # by part: of the field before
         self._opened: tuple[bytes | None, bytes] = None, b""  # the last record key: encrypted, plain
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
-        self.waits = 0  # for how many values, which were returned as they were, the key service has to answer first
-        self.missing: set[Envelope] = set()  # of the batch: those whose data keys the key service has not given (yet)
+        self.waits = False  # values were returned as they were, as the key service has to answer first
+        self.missing: dict[
+            bytes, Envelope
+        ] = {}  # of the batch: those whose data keys the key service has not given (yet)
+        self._data_keys: set[bytes] = set()  # of the batch, as envelopes have them
+        self._refuses_all = False
 
-    def begin(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def begin(self, limits: Limits = DEFAULT_LIMITS, *, refuses_all: bool = False) -> None:
         """Begin another batch, or the same again: its compressed values may unpack to as much as the records of a batch.
 
         Values that unpack to more are damaged; with other *limits*, TooLarge is raised.
+
+        *refuses_all*: whether nothing is decrypted, as the batch ``has_too_many`` data keys.
         """
         self._limits = limits
         self.left = limits.decompressed
-        self.waits = 0
+        self.waits = False
         self.missing.clear()
-        if len(self._ciphers) + len(self._failed) > MOST_CIPHERS // 2:
+        self._data_keys.clear()
+        self._refuses_all = refuses_all
+        self._last = [NO_CIPHER] * len(PARTS)
+        self._opened = None, b""
+        if len(self._ciphers) + len(self._failed) > MOST_CIPHERS:
             self._ciphers.clear()
             self._failed.clear()
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether the batch has too many data keys; the key service was asked for few of them."""
+        return len(self._data_keys) > MOST_DATA_KEYS
+
+    def has_answers(self) -> bool:
+        """Return whether the key service has answered for all that the batch has waited for; it is asked for the next ones."""
+        missing, self.missing, self.waits = self.missing, {}, False
+        for encoded, envelope in missing.items():
+            if len(self.missing) >= MOST_QUESTIONS:
+                self.missing[encoded] = envelope
+                continue
+            try:
+                self._cipher(encoded, envelope.part)
+            except KeyNotYet:
+                self.waits = True
+            except CannotDecrypt as error:
+                if error.kind in AWAY:
+                    return True
+        return not self.waits
 
     def may_be_in(self, batch: Batch) -> bool:
         """Return whether there may be encrypted values in a plain batch: a marker, or the name of a topic as in an envelope."""
@@ -180,8 +215,6 @@ class ValueReader:
         """Return the plain record key; the same object if it is plain, or if ``waits`` is not 0. Raises CannotDecrypt."""
         if key == self._opened[0]:
             return self._opened[1]
-        if self.waits >= MOST_QUESTIONS:
-            return key
         known = self._last[KEY]
         if not key.startswith(known[0]):
             other = self._other(key, KEY)
@@ -225,7 +258,7 @@ class ValueReader:
 
         def read(key: bytes | None, value: bytes, headers: Headers) -> bytes:
             if not (is_each_read or value[4:5] == FIRST_BYTES[4:] or value.startswith(MARKER)):  # nearly always
-                return value if self.waits else fields(key, value, headers)
+                return fields(key, value, headers)
             plain = self._read(key, value, VALUE, None)
             return plain if self.waits else fields(key, plain, headers)
 
@@ -254,8 +287,6 @@ class ValueReader:
         return field if plain is sealed else plain
 
     def _read(self, key: bytes | None, value: bytes, part: int, name: bytes | None) -> bytes:
-        if self.waits >= MOST_QUESTIONS:
-            return value  # what is asked for beyond that could leave the cache before it is read with
         known = self._last[part]
         if not value.startswith(known[0]):
             other = self._other(value, part, name)
@@ -292,12 +323,20 @@ class ValueReader:
             return None
         try:
             envelope = split(value) or b""
+            self._data_keys.add(envelope[FIXED:])
+            if self._refuses_all:
+                raise Damaged(f"its batch takes more than {MOST_DATA_KEYS:,} data keys")
+            if self.has_too_many:
+                self.waits = True
+                return None
+            if self.waits and envelope in self.missing:
+                return envelope, self.missing[envelope], None
             return self._ciphers.get((part, envelope)) or self._cipher(envelope, part)
         except Damaged as error:
             raise CannotDecrypt("damaged", f"{WHAT[part]} is damaged: {error}") from None
         except KeyNotYet:
-            self.waits += 1
-            return None
+            self.waits = True
+            return envelope, self.missing[envelope], None
 
     def _has_to_be_encrypted(self, part: int, name: bytes | None) -> bool:
         if part == HEADER:
@@ -327,8 +366,6 @@ class ValueReader:
         noun = NOUNS.get(part, "the value")
         if encoded in self._failed:
             raise CannotDecrypt(*self._failed[encoded])
-        if len(self._ciphers) + len(self._failed) >= MOST_CIPHERS:
-            raise Damaged(f"it takes one of more than {MOST_CIPHERS:,} data keys in one batch")
         if self._topics is not None and envelope.topic not in self._topics:
             raise CannotDecrypt("another topic", f"{noun} was written to the topic {envelope.topic!r}")
         name = envelope.key_name
@@ -338,24 +375,22 @@ class ValueReader:
                 f"{noun} takes the key {name!r}, and its rule names no such key; other_keys is for those that it named before",
             )
         try:
+            if len(self.missing) >= MOST_QUESTIONS:  # the others are asked for when it is known how many there are
+                raise KeyNotYet
             cipher = encoded, envelope, self._keys.for_reading(envelope)
         except KeyNotYet:
-            self._note_missing(envelope)
+            self.missing[encoded] = envelope
             raise
         except KeyServiceError as error:
             kind: Kind = next((kind for class_, kind in KINDS if isinstance(error, class_)), "damaged")
             why = kind, f"{noun} takes the key {name!r}: {error}"
             if isinstance(error, KeyServiceAway):
-                self._note_missing(envelope)
+                self.missing[encoded] = envelope
             else:
                 self._failed[encoded] = why
             raise CannotDecrypt(*why) from None
         self._ciphers[part, encoded] = cipher
         return cipher
-
-    def _note_missing(self, envelope: Envelope) -> None:
-        if len(self.missing) < MOST_QUESTIONS:
-            self.missing.add(envelope)
 
 
 def _check_size(field: bytes, envelope: bytes, part: int) -> None:
@@ -437,18 +472,20 @@ def decrypt_batch(
         into: as that of change_fields.
         limits: what the batch, and its compressed values, may decompress to.
 
-    Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge.
+    Raises CannotDecrypt for the first value that fails, KeyNotYet if the key service has to answer first, TooLarge. After
+    KeyNotYet, the same batch has to follow: it is read again when the key service has answered for all its data keys.
     """
+    if reader.waits and not reader.has_answers():
+        raise KeyNotYet
     reader.begin(limits)
     before = None if into is None else into.state()
     if fields is None and reader.accepts_plain and batch.codec == Codec.NONE and not reader.may_be_in(batch):
         return None if not batch.crc_valid else batch.raw if into is None else b""
+    read_value = None if fields is None else reader.reading_with(fields)
     try:
         changed = change_fields(
             batch,
-            OpeningEditor(reader.read, reader.cipher_of_values)
-            if fields is None
-            else RecordEditor(reader.reading_with(fields)),
+            OpeningEditor(reader.read, reader.cipher_of_values) if read_value is None else RecordEditor(read_value),
             reader.key_editor(),
             limits,
             headers=reader.header_editor(),
@@ -457,9 +494,12 @@ def decrypt_batch(
         )
         if reader.waits and into is not None and before is not None:
             into.go_back(before)
-        return _answered(changed, reader)
+        if not reader.has_too_many:
+            return _answered(changed, reader)
     except CannotDecrypt:
-        reader.begin(limits)  # once more, record by record: which one is it, and what does the policy say
+        pass
+
+    reports: list[tuple[CannotDecrypt, Policy]] = []
 
     def change(record: Record) -> bool | None:
         before = [record.key, record.value, *(value for _, value in record.headers)]
@@ -469,16 +509,17 @@ def decrypt_batch(
         for at, (name, data) in enumerate(zip(names, before, strict=True)):
             try:
                 if data is not None:
-                    after[at] = value = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
-                    if at == 1 and fields is not None and not reader.waits:
-                        after[at] = fields(record.key, value, record.headers)
+                    if at == 1 and read_value is not None:
+                        after[at] = read_value(record.key, data, record.headers)
+                    else:
+                        after[at] = reader.read(record.key, data, name) if at > 0 else reader.read_key(data)
             except CannotDecrypt as error:
                 error.offset = record.offset
                 policy: Policy = "fail" if error.kind in AWAY else plain if error.kind == "plain" else unreadable
                 if policy == "fail" or (policy == "skip" and batch.magic < SKIPPING_SINCE):
                     raise
                 if str(error) != of_key:
-                    report(error, policy)
+                    reports.append((error, policy))
                 if policy == "skip":
                     return None
                 of_key = str(error) if at == 0 else of_key
@@ -486,7 +527,16 @@ def decrypt_batch(
         record.headers = [(name, value) for (name, _), value in zip(record.headers, values, strict=True)]
         return any(one is not other for one, other in zip(after, before, strict=True))
 
-    return _answered(change_records(batch, change, limits), reader)
+    # Once more, record by record: which one is it, and what does the policy say
+    reader.begin(limits, refuses_all=reader.has_too_many)
+    changed = change_records(batch, change, limits)
+    if reader.has_too_many and reader.waits:  # the first that failed had hidden it
+        reader.begin(limits, refuses_all=True)
+        reports.clear()
+        changed = change_records(batch, change, limits)
+    for one in reports:
+        report(*one)
+    return _answered(changed, reader)
 
 
 def _answered(changed: bytes | None, reader: ValueReader) -> bytes | None:

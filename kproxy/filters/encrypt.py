@@ -10,7 +10,7 @@ topics by their ids), but not frames with one topic, if no rule names it. Other 
 
 import re
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -24,7 +24,16 @@ from msgspec import Meta
 from msgspec.json import encode
 
 from kproxy.encryption.batches import CannotDecrypt, CannotEncrypt, Policy, ValueReader, decrypt_batch, encrypt_batch
-from kproxy.encryption.data_keys import MOST_RECORDS, DataKeyLimits, DataKeys, KeyNotYet, Outage, SealKey, WritingKey
+from kproxy.encryption.data_keys import (
+    MOST_QUESTIONS,
+    MOST_RECORDS,
+    DataKeyLimits,
+    DataKeys,
+    KeyNotYet,
+    Outage,
+    SealKey,
+    WritingKey,
+)
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import (
@@ -619,7 +628,7 @@ class Encrypt(Filter):
             self._missing[group] = missing
         return bool(missing)
 
-    def note_missing(self, request: RequestFacts, missing: set[Envelope]) -> None:
+    def note_missing(self, request: RequestFacts, missing: Collection[Envelope]) -> None:
         """Let the share group of a response, if it has one, wait for these data keys from now on."""
         group = request.kept.get(self.name)
         if request.api_key == ApiKey.SHARE_FETCH and group and missing:
@@ -662,8 +671,14 @@ class Encrypt(Filter):
             yield Job(field, name, rule, fields=None if name is None else self.fields_of(name, rule))
 
     def _have_keys(self, jobs: list[Job]) -> bool:
-        """Find the data keys of partitions; return False while the key service is asked for some. All are asked for at once."""
-        return sum(self._has_key(job) for job in jobs) == len(jobs)
+        """Find the data keys of partitions; return False while the key service is asked for some, several at once."""
+        unknown: set[str | None] = set()
+        for job in jobs:
+            if job.name not in unknown and not self._has_key(job):
+                unknown.add(job.name)
+                if len(unknown) == MOST_QUESTIONS:
+                    break
+        return not unknown
 
     def _has_key(self, job: Job) -> bool:
         """Find the data key of a partition; return False while the key service is asked for it."""
@@ -850,7 +865,7 @@ class Reading(FieldChange):
 
     def on_not_yet(self, is_late: bool) -> None:
         """Let a share group wait for the data keys; give nothing else out if it is late."""
-        self._filter.note_missing(self._request, self._reader.missing)
+        self._filter.note_missing(self._request, self._reader.missing.values())
         if is_late and self._waits_for_schema:
             self.withhold(self._failed(CannotDecrypt("registry away", REGISTRY_AWAY)))
         elif is_late:
@@ -858,7 +873,7 @@ class Reading(FieldChange):
 
     def note(self) -> None:
         """Log and count what could not be decrypted."""
-        self._filter.note_missing(self._request, self._reader.missing)
+        self._filter.note_missing(self._request, self._reader.missing.values())
         for error, event in self._reports:
             self._filter.note_value(error, event, self._topic, self.field.partition)
 

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from kproxy.encryption import data_keys
-from kproxy.encryption.batches import CannotDecrypt, decrypt_batch
+from kproxy.encryption.batches import CannotDecrypt, ValueReader, decrypt_batch
 from kproxy.encryption.services import loading
 from kproxy.encryption.services.contract import DataKey, KeyDestroyed, KeyRefused, KeyServiceAway, KeyServiceError
 from kproxy.errors import UsageError
@@ -660,6 +660,38 @@ def test_a_response_may_take_more_data_keys_than_are_kept(monkeypatch: pytest.Mo
     assert values == ([b"plain"] if is_skipped else [b"v", b"plain"]) * 60
     values = values_in(bench.fetch(stored([*fields, b"plain"])).records)  # in one batch
     assert values == ([] if is_skipped else [b"v"] * 60) + [b"plain"]
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "pass"])
+def test_a_batch_with_thousands_of_data_keys_costs_the_key_service_few_answers(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    bench = Encrypting(monkeypatch, rules=[{**RULES[0], "unreadable": policy}], wait=60)
+    made = [DataKey(bytes(32), b"made up %d" % number) for number in range(3_000)]
+    fields = [encrypted(b"v", key, key=b"k", name="kek-orders", topic="orders", nonce=bytes(12)) for key in made]
+    before = bench.service.new_data_key("kek-orders")
+    known = encrypted(b"v", before, key=b"k", name="kek-orders", topic="orders", nonce=bytes(12))
+    bench.service.calls.clear()
+    batch = stored([known, b"plain", *fields])
+    got = bench.fetch(stored([known]) + batch)
+    kept = {"fail": [], "skip": [b"plain"], "pass": values_in(batch)}[policy]
+    assert values_in(got.records) == [b"v", *kept]  # the same, whatever keys were known before
+    assert len(bench.service.calls) < 20
+    event, count = {"fail": ("failed", 1), "skip": ("skipped", 3_001), "pass": ("passed", 3_001)}[policy]
+    assert bench.counted() == {(event, "damaged"): count}
+    ((_, sentence),) = bench.runtime.warnings
+    assert sentence.startswith("the encrypted value is damaged: its batch takes more than 1,000 data keys")
+
+
+def test_a_batch_is_read_again_once_when_the_key_service_has_answered_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Encrypting(monkeypatch, wait=60)
+    keys = [bench.service.new_data_key("kek-orders") for _ in range(400)]
+    fields = [encrypted(b"v", key, key=b"k", name="kek-orders", topic="orders", nonce=bytes(12)) for key in keys]
+    times = []
+    begin = ValueReader.begin
+    monkeypatch.setattr(ValueReader, "begin", lambda *args, **more: (times.append(1), begin(*args, **more)))
+    assert values_in(bench.fetch(stored([*fields])).records) == [b"v"] * 400
+    assert len(times) <= 3  # at once; in a thread; with the answers
 
 
 def test_a_producer_that_waits_for_nothing_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
