@@ -19,7 +19,15 @@ from msgspec.structs import replace
 from kproxy.capture.reader import open_raw
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
-from kproxy.cli.options import KEYLOG, SEPARATE, pop_condition, pop_schemas, schema_options, selection_options
+from kproxy.cli.options import (
+    KEYLOG,
+    SEPARATE,
+    pop_condition,
+    pop_schemas,
+    schema_options,
+    selection_options,
+    source_path,
+)
 from kproxy.cli.progress import progress
 from kproxy.errors import UsageError
 from kproxy.output.times import Clock
@@ -41,7 +49,7 @@ MOST_JOBS = 32
 
 
 @click.command()
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Path)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=source_path)
 @SEPARATE
 @click.option(
     "--format",

@@ -98,6 +98,8 @@ def _list(sink: Sink, known: list[KeyFacts], form: str) -> None:
     if form == "json":
         sink.write(json_page([asdict(one) for one in known]))
         return
+    if not known:
+        _say(sink, "the key service has no keys: --make KEY makes the first")
     for one in known:
         _say(sink, f"{one.name}  {_described(one)}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.endings import DONE
-from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options, source_path
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.run import Options
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 @click.command("open")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, type=Path)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, type=source_path)
 @click.option(
     "--port", metavar="PORT", type=click.IntRange(0, 65535), default=0, help="Listen here; by default any port."
 )

@@ -5,6 +5,7 @@ json_page           what --format json prints
 schema_options      a decorator: gives a command --registry, --schemas, --schema and --keys (pop_schemas)
 selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
 pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
+source_path         the path of a source, where that is in a folder that may be entered
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
 """
 
@@ -199,6 +200,18 @@ def pop_schemas(options: dict[str, Any], *, records: bool = True) -> "SchemaSour
     if sources != SchemaSources() and not records:
         raise UsageError("--registry, --schemas, --schema and --keys are for records: add --records")
     return sources
+
+
+def source_path(name: str) -> Path:
+    """Return the path of a source. Raises UsageError if it lies in a folder that kproxy may not enter."""
+    path = Path(name)
+    try:
+        path.exists()
+    except PermissionError as error:
+        raise UsageError(f"{path}: its folder cannot be entered: {error.strerror}") from None
+    except OSError:
+        pass  # what reads it says why, such as that a name is too long
+    return path
 
 
 def pop_condition(options: dict[str, Any]) -> str | None:

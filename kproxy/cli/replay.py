@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
-from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_condition, selection_options
+from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_condition, selection_options, source_path
 from kproxy.config.structs import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
@@ -58,7 +58,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 
 
 @click.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=Path)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=source_path)
 @click.option("--to", metavar="HOST:PORT", required=True, help="A broker of the cluster that the requests are sent to.")
 @click.option("--yes", is_flag=True, help="Send the requests; without it, only say what they would do.")
 @selection_options

@@ -14,7 +14,7 @@ import click
 
 from kproxy.cli import report_request
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
-from kproxy.cli.options import SEPARATE
+from kproxy.cli.options import SEPARATE, source_path
 from kproxy.cli.reading import FirstAnswer, SourceReader
 from kproxy.cli.report_request import Format, Plan, ReportRequest, report_options
 from kproxy.errors import UsageError
@@ -39,7 +39,7 @@ FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 
 
 @click.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, type=Path)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, type=source_path)
 @SEPARATE
 @report_options
 def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:

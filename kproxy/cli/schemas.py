@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kproxy.cli.endings import DAMAGED, DONE
-from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options
+from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_schemas, schema_options, source_path
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.sink import Sink
@@ -20,7 +20,7 @@ COLUMNS = ("topic", "part", "framing", "id", "subject", "version", "type", "reco
 
 
 @click.command()
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Path)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=source_path)
 @schema_options
 @click.option("--save", metavar="DIR", type=Path, help="Write the schemas that are used into this folder.")
 @form_option()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.endings import DAMAGED, DONE, INTERRUPTED
-from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_schemas, schema_options, source_path
 from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -168,8 +168,8 @@ def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
         raise UsageError('name a capture, a decoded log or a directory of tables: kproxy sql trace.pcapng "SELECT 1"')
     *others, last = arguments
     if others and last != "-" and (";" in last or len(last.split()) > 1) and not os.path.exists(last):  # noqa: PTH110
-        return [Path(one) for one in others], last  # exists, as a query may be longer than any file name
-    return [Path(one) for one in arguments], None
+        return [source_path(one) for one in others], last  # exists, as a query may be longer than any file name
+    return [source_path(one) for one in arguments], None
 
 
 def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:

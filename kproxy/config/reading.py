@@ -125,8 +125,11 @@ def _read(path: str) -> str:
             return file.read(MOST_TEXT + 1).decode("utf-8-sig")
     except OSError as error:
         raise ConfigError([Mistake(0, 0, "", error.strerror or str(error))], path) from None
-    except ValueError as error:
-        raise ConfigError([Mistake(0, 0, "", f"the file is not UTF-8: {error}")], path) from None
+    except UnicodeDecodeError as error:
+        before: bytes = error.object[: error.start]
+        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        what = f"the file is not UTF-8: it has the byte {error.object[error.start]:02x} here"
+        raise ConfigError([Mistake(line, column, "", what)], path) from None
 
 
 def _without_addresses(options: Options) -> Options:

@@ -30,6 +30,7 @@ cdef enum:
     NOTHING = -2  # in place of a state: nothing is looked for
     BROKEN = 0
     READ = 1
+    HIDDEN = 2  # it was read, and no path goes on in it, though one leads to it: the field may be in it
     MOST_MARKED = 1 << 23  # bytes of all marks of a text: more than 100,000
 
 cdef uint64_t ONES = 0x0101010101010101
@@ -88,7 +89,10 @@ cdef class JsonMask(Editor):
     Args:
         states: of ``mask.parse_paths``.
         replacement: JSON that stands in place of each value; None: the member is removed, of an array it becomes null.
-        blanks: what is no JSON becomes empty. Else it stays as it is, and JSON with bytes that are not UTF-8 is masked as well.
+        blanks: what is no JSON, or a scalar, becomes empty. Else it stays as it is, and JSON with bytes that are not UTF-8 is
+            masked as well.
+
+    A path goes on in an object or array. Where something else stands, all of it is hidden, but null and what is empty.
     """
 
     cdef State *states
@@ -270,34 +274,53 @@ cdef int add_step(Text *t, int64_t at, int64_t size) except -1 nogil:
 
 cdef int read_document(Text *t) except -1 nogil:
     """Read all of the text, behind a byte order mark, if there is one (RFC 8259, 8.1)."""
+    cdef const uint8_t *start
+    cdef int status
     if t.limit - t.at >= 3 and t.at[0] == 0xEF and t.at[1] == 0xBB and t.at[2] == 0xBF:
         t.at += 3
     skip_space(t)
-    if read_value(t, 0) == BROKEN:
+    start = t.at
+    status = read_value(t, 0)
+    if status == BROKEN or (status == HIDDEN and start[0] != c"{" and start[0] != c"["):  # a scalar has no fields
         return BROKEN
+    if status == HIDDEN:
+        hide(t, start, t.at, True)
     skip_space(t)
     return READ if t.at == t.limit else BROKEN
 
 
 cdef int read_value(Text *t, int state) except -1 nogil:
-    """Read a value, and hide what the state leads to."""
-    cdef const uint8_t *start = t.at
+    """Read a value, and hide what the state leads to; HIDDEN if all of it has to be, as no path goes on in it."""
     cdef State *known = &t.states[state]
-    if t.at < t.limit and t.at[0] == c"{":
-        t.at += 1
+    if not goes_on(t, known):
+        if t.marks == NULL:
+            return BROKEN if skip_value(t) == BROKEN else HIDDEN
+        if t.is_strict:
+            mark(t, t.at, t.at)
+    if take(t, c"{"):
         skip_space(t)
-        if t.is_strict and known.name_count == 0 and known.every == NOTHING and t.at < t.limit and t.at[0] != c"}":
-            mark(t, start, start)
         return read_object(t, known)
-    if t.at < t.limit and t.at[0] == c"[":
-        t.at += 1
+    if take(t, c"["):
         skip_space(t)
-        if t.is_strict and known.index_count == 0 and known.every == NOTHING and t.at < t.limit and t.at[0] != c"]":
-            mark(t, start, start)
         return read_array(t, known)
-    if t.is_strict and t.at < t.limit and t.at[0] != c"n":
-        mark(t, start, start)
     return skip_scalar(t)
+
+
+cdef bint goes_on(Text *t, State *known) noexcept nogil:
+    """Return whether a value is what paths go on in, or has nothing in it: null, an empty object or array."""
+    cdef const uint8_t *start = t.at
+    cdef bint is_empty
+    if t.at == t.limit or t.at[0] == c"n":
+        return True
+    if t.at[0] != c"{" and t.at[0] != c"[":
+        return False
+    if known.every != NOTHING or (known.name_count if t.at[0] == c"{" else known.index_count):
+        return True
+    t.at += 1
+    skip_space(t)
+    is_empty = t.at < t.limit and t.at[0] == start[0] + 2  # } is two behind {, and ] behind [
+    t.at = start
+    return is_empty
 
 
 cdef int read_object(Text *t, State *state) except -1 nogil:
@@ -306,7 +329,8 @@ cdef int read_object(Text *t, State *state) except -1 nogil:
     cdef const uint8_t *member
     cdef const uint8_t *start
     cdef const uint8_t *end
-    cdef int leads_to
+    cdef int leads_to, status
+    cdef bint is_hidden
     cdef bint has_kept = False  # a member before it stays
     if take(t, c"}"):
         return READ
@@ -318,23 +342,25 @@ cdef int read_object(Text *t, State *state) except -1 nogil:
         start = t.at
         if t.marks != NULL and leads_to != NOTHING:
             add_step(t, t.name_at - t.start, t.name_size)
-        if (read_value(t, leads_to) if leads_to >= 0 else skip_value(t)) == BROKEN:
+        status = read_value(t, leads_to) if leads_to >= 0 else skip_value(t)
+        if status == BROKEN:
             return BROKEN
+        is_hidden = leads_to == LEAF or status == HIDDEN
         end = t.at
         skip_space(t)
-        if leads_to == LEAF and not t.removes:
+        if is_hidden and not t.removes:
             hide(t, start, end, True)
-        elif leads_to == LEAF and has_kept:
+        elif is_hidden and has_kept:
             hide(t, comma, end, False)
         if t.marks != NULL and leads_to != NOTHING:
             t.steps.size -= sizeof(Step)
         comma = t.at
         if not take(t, c","):
-            if leads_to == LEAF and t.removes and not has_kept:
+            if is_hidden and t.removes and not has_kept:
                 hide(t, member, end, False)
             return READ if take(t, c"}") else BROKEN
         skip_space(t)
-        if leads_to == LEAF and t.removes:
+        if is_hidden and t.removes:
             if not has_kept:
                 hide(t, member, t.at, False)
         else:
@@ -391,7 +417,7 @@ cdef int read_array(Text *t, State *state) except -1 nogil:
     cdef const uint8_t *start
     cdef int64_t number = 0
     cdef int next_index = 0
-    cdef int leads_to
+    cdef int leads_to, status
     if take(t, c"]"):
         return READ
     while True:
@@ -402,9 +428,10 @@ cdef int read_array(Text *t, State *state) except -1 nogil:
         start = t.at
         if t.marks != NULL and leads_to != NOTHING:
             add_step(t, -1, number)
-        if (read_value(t, leads_to) if leads_to >= 0 else skip_value(t)) == BROKEN:
+        status = read_value(t, leads_to) if leads_to >= 0 else skip_value(t)
+        if status == BROKEN:
             return BROKEN
-        if leads_to == LEAF:
+        if leads_to == LEAF or status == HIDDEN:
             hide(t, start, t.at, True)
         if t.marks != NULL and leads_to != NOTHING:
             t.steps.size -= sizeof(Step)

@@ -75,8 +75,8 @@ class MaskOptions(Options, frozen=True):
     other_values: Annotated[
         Literal["pass", "blank"],
         text(
-            "Values that are no JSON (broken or cut off, too), of topics with rules: they become empty, or pass as they "
-            "are, with all that is in them."
+            "Values that are no object or array of JSON (broken or cut off, too), of topics with rules: they become empty, "
+            "or pass as they are, with all that is in them."
         ),
     ] = "blank"
     keys: Annotated[bool, text("Whether record keys that are JSON are masked as well; others are never changed.")] = (
@@ -178,6 +178,9 @@ class MaskRecords(Filter):
     becomes "***" with stars, any other value null where its type has it, else empty or zero; in Avro, all else stays as it was.
     Items of arrays and values of maps are not told apart there. A response waits up to 2 s for a schema that has to be asked for;
     values whose schema cannot be had, or does not describe them, are as ``other_values`` says.
+
+    Where a path goes on in an object or array and JSON has something else, such as a text, all of that is hidden. null and
+    empty objects and arrays stay. A value that is no object or array at all is as ``other_values`` says.
 
     Changed batches keep their codec, offsets, times, producer and flags, and get a valid CRC. Control batches, records without
     any of the fields, and the other parts of a value stay byte for byte.

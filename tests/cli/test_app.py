@@ -1,5 +1,6 @@
 """The commands, their errors and exit codes; kproxy help, check and doctor."""
 
+import errno
 import json
 import os
 import re
@@ -453,3 +454,23 @@ def test_properties_that_cannot_be_used(kproxy: Kproxy, tmp_path: Path) -> None:
     code, out, errors = kproxy("doctor", *words, str(tmp_path / "client.properties"))
     assert code == 2 and "sasl.mechanism is missing" in errors
     assert "secret" not in errors + out
+
+
+@pytest.mark.parametrize("command", ["decode", "report", "replay", "open", "sql", "schemas"])
+def test_a_source_in_a_folder_that_may_not_be_entered(
+    kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    source, exists = tmp_path / "a.pcap", Path.exists
+
+    def refused(path: Path) -> bool:
+        if path == source:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    more = ["--to", "localhost:1"] if command == "replay" else []
+    assert kproxy(command, source, *more) == (
+        2,
+        "",
+        f"kproxy: {source}: its folder cannot be entered: Permission denied\n",
+    )

@@ -127,3 +127,12 @@ def test_settings_with_a_mistake(kproxy: Kproxy, tmp_path: Path, text: str, said
 def test_words_that_exclude_each_other(kproxy: Kproxy, tmp_path: Path, words: list[str], said: str) -> None:
     code, out, errors = kproxy("keys", tmp_path / "none", *words)
     assert (code, out) == (2, "") and said in errors
+
+
+def test_a_key_service_without_keys_says_so(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "seal").write_bytes(bytes(32))
+    file = tmp_path / "keys.yaml"
+    file.write_text(f"use: file\nwith: {{path: {tmp_path}/keys, key_file: {tmp_path}/seal}}\n")
+    monkeypatch.setattr(KeySet, "list_keys", lambda self: [])  # as Vault's of an engine without keys
+    assert kproxy("keys", file) == (0, "the key service has no keys: --make KEY makes the first\n", "")
+    assert kproxy("keys", file, "--format", "json") == (0, "[]\n", "")

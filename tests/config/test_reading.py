@@ -142,9 +142,10 @@ def test_a_file(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
     assert read_config(str(file)) == parse_config(GOOD, "")
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="not UTF-8"):
+    file.write_bytes(b"a: b\nc: \xff\xfe")
+    with pytest.raises(ConfigError) as wrong:
         read_config(str(file))
+    assert wrong.value.lines() == [f"{file}:2:4: the file is not UTF-8: it has the byte ff here"]
     with pytest.raises(ConfigError, match="No such file"):
         read_config(str(tmp_path / "none"))
     with pytest.raises(ConfigError, match="Is a directory"):
