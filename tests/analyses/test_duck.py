@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kproxy.analyses import duck, library
+from kproxy.analyses.analysis import bind
 from kproxy.analyses.duck import LOCK, PREFIX, Database, ScratchDirectory, ends_at_interrupt
 from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, table_files
 from kproxy.cli import main
@@ -54,6 +55,11 @@ def test_an_analysis_runs_with_its_parameters(orders: Database, tmp_path: Path) 
     assert [row["api_name"] for row in orders.run(apis, least="5").to_pylist()] == ["ApiVersions"]
     with pytest.raises(UsageError, match="apis has no parameter 'most'"):
         orders.run(apis, most=1)
+
+
+def test_of_a_healthy_capture_the_only_gated_analysis_that_runs_is_rebalances(orders: Database) -> None:
+    gated = [one for one in library.load().values() if one.header.default and one.header.only_if]
+    assert [one.id for one in gated if orders._selects_any(one, bind(one, {}))] == ["rebalances"]
 
 
 def test_without_more_the_sides_of_a_diff_are_halves_of_the_time(orders: Database) -> None:

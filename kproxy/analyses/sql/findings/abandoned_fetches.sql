@@ -19,7 +19,7 @@ parameters:
   min_fetches: {default: 3, meaning: "Clients that gave up fewer fetches at a broker are not listed."}
 verdict: "{rows:consumer gives/consumers give} up fetches before the time is over that the fetches allow. {most fetches}: {client_id} at {client_address} closed {fetches:connection/connections} to {broker} after {waited_ms:ms}, and had asked to wait {max_wait_ms:ms}. Set request.timeout.ms above fetch.max.wait.ms."
 order: 23
-only_if: FROM exchanges WHERE api_key = 1 AND unanswered IS NOT NULL
+only_if: FROM exchanges WHERE api_key = 1 HAVING count(unanswered) > 0 AND count(CASE WHEN max_wait_ms >= 2000 THEN 1 END) >= $min_fetches
 frame:
   group_by: [client_id, client_address, cluster, broker]
   values:

@@ -21,7 +21,7 @@ parameters:
   min_setbacks: {default: 3, meaning: "Fewer such commits of a group for a topic are not listed: a rebalance may bring some."}
 verdict: "{count group_id:group/groups} whose members set each other's committed offsets back. {most setbacks}: {group_id} on {topic}, {setbacks:time/times} by {clients:client/clients}, by up to {records:record/records}; {client_id} at {client_address} is one of them. Let each partition have one reader."
 order: 21
-only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_setbacks
+only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_setbacks AND count(DISTINCT coalesce(client_id, '') || connection_id) > 1
 frame:
   group_by: [cluster, group_id, topic]
   values:

@@ -22,7 +22,7 @@ parameters:
   min_again_ms: {default: 400, meaning: "Batches that come sooner after the one that they may repeat are taken for others."}
 verdict: "{rows:producer/producers} sent batches again without idempotence. {most records}: {client_id} at {client_address} to {topic}, {batches:batch/batches} with {records:record/records}[{rows where severity=warning:?}; {sum twice:record is/records are} in the topic twice|, which may be in the topic twice]. Set enable.idempotence=true."
 order: 16
-only_if: FROM record_batches WHERE direction = 'produce' AND coalesce(producer_id, -1) < 0
+only_if: FROM record_batches WHERE direction = 'produce' AND coalesce(producer_id, -1) < 0 AND (error_code IS NULL OR error_code IN (7, 20))
 frame:
   group_by: [client_id, client_address, cluster, topic]
   values:

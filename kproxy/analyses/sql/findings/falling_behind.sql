@@ -33,7 +33,10 @@ parameters:
 sampled: Later commits and fetches may be among the exchanges that are missing.
 verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}[{rows where cause=consumer or its network:?}. Look at what it does with a record, and at its network|[{rows where cause=consumer:?}. Look at what it does with a record]][{rows where cause=broker:?}. Look at why that broker answers Fetch late: its disk, its requests, the network][{rows where cause=quota:?}. Raise its quota, or have it read less]."
 order: 44
-only_if: FROM offsets WHERE kind = 'fetch' AND high_watermark > partition_offset HAVING count(*) >= 3
+only_if: >-
+  FROM offsets
+  HAVING count(CASE WHEN kind = 'fetch' AND high_watermark > partition_offset THEN 1 END) >= 3
+    AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_behind_seconds * 1000000
 frame:
   group_by: [client_id, client_address, cluster, topic, cause]
   values:

@@ -24,7 +24,9 @@ parameters:
   min_batches: {default: 5, meaning: "Fewer such batches of a client in a topic are not listed."}
 verdict: "{count client_id:producer writes/producers write} records out of time order. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, its unit of time, or whether it replays."
 order: 43
-only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches
+only_if: >-
+  FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches
+    AND greatest(max(epoch_ms(max_timestamp)), max(epoch_ms(seen_at))) - min(epoch_ms(max_timestamp)) >= $min_late_seconds * 1000
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:

@@ -32,7 +32,9 @@ parameters:
   min_answers: {default: 5, meaning: "Fewer answers, with or without the load, are not compared."}
 verdict: "{rows:address makes/addresses make} a broker slow for others. Worst: {client_id} at {client_address}, with {load_percent:d} % of the load of {broker} in {seconds:,} s ({requests_per_second:,} requests and {bytes_per_second:bytes} a second): {api_name} of {slowed_client_id} took {loaded_ms:ms} in place of {calm_ms:ms}. Give it a quota, or spread its work."
 order: 18
-only_if: FROM exchanges WHERE request_size > 0 HAVING count(*) >= $min_answers
+only_if: >-
+  FROM exchanges WHERE request_at IS NOT NULL
+  HAVING count(*) >= 2 * $min_answers AND sum(coalesce(request_size, 0) + $request_bytes) >= 2000000
 frame:
   group_by: [client_address, cluster, broker]
   values:

@@ -32,8 +32,11 @@ verdict: "{rows:time/times} a consumer jumped because its offset was gone. Large
 order: 13
 only_if: >-
   FROM offsets AS o
-  WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND (partition_offset = -1 OR EXISTS (
-    SELECT 1 FROM offsets AS f WHERE f.topic = o.topic AND f.partition = o.partition AND f.log_start_offset > o.partition_offset)))
+  WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND ((partition_offset = -1 AND EXISTS (
+    SELECT 1
+    FROM (SELECT group_id, partition, min(seen_at) AS at FROM offsets WHERE kind = 'commit' AND partition_offset >= 0 GROUP BY group_id, partition) AS k
+    WHERE k.group_id = o.group_id AND k.partition = o.partition AND k.at < o.seen_at)) OR (partition_offset >= 0 AND EXISTS (
+    SELECT 1 FROM offsets AS f WHERE f.topic = o.topic AND f.partition = o.partition AND f.log_start_offset > o.partition_offset))))
 frame:
   derived:
     severity: CASE WHEN to_offset > partition_offset THEN 'critical' ELSE 'warning' END

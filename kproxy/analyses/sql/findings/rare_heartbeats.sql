@@ -21,7 +21,10 @@ parameters:
 sampled: Heartbeats may be among the exchanges that are missing.
 verdict: "{rows:member sends heartbeats too rarely for its session/members send heartbeats too rarely for their sessions}. {most interval_ms}: {client_id} at {client_address} in group {group_id}, one in {interval_ms:ms}, with a session of {session_timeout_ms:ms}. Set heartbeat.interval.ms to a third of that."
 order: 47
-only_if: FROM group_events WHERE event = 'join' AND group_type = 'classic' AND session_timeout_ms > 0
+only_if: >-
+  FROM exchanges WHERE api_key = 12 AND len(error_codes) = 0
+  HAVING count(*) > $min_heartbeats AND (max(epoch_us(request_at)) - min(epoch_us(request_at))) // 10 >= $min_percent * (
+    SELECT min(session_timeout_ms) FROM group_events WHERE event = 'join' AND group_type = 'classic' AND session_timeout_ms > 0)
 frame:
   group_by: [client_id, client_address, cluster, group_id]
   values:

@@ -32,7 +32,7 @@ parameters:
 sampled: New members, whose joining is no rebalance that hurts, may have joined in exchanges that are missing.
 verdict: "{rows:group rebalances/groups rebalance} again and again. {most generations}: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. First cause: {first_cause}, {client_id} at {client_address}. See each: kproxy report --only rebalances."
 order: 14
-only_if: FROM group_events WHERE event IN ('join', 'heartbeat') HAVING count(*) >= $min_rebalances
+only_if: FROM group_events WHERE event IN ('join', 'heartbeat') HAVING count(DISTINCT response_generation) >= $min_rebalances
 frame:
   group_by: [group_key]
   pause: period_seconds

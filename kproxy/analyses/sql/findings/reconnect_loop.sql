@@ -48,7 +48,9 @@ only_if: >-
     AND (responses > 0 OR closed_by = 'broker' OR not_kafka = 'tls') AND connection_id NOT IN (
       SELECT connection_id FROM exchanges
       WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36))
-  HAVING count(*) >= least($min_certain_connections, $min_connections)
+  HAVING count(*) >= $min_connections OR (count(*) >= $min_certain_connections AND (
+    count(CASE WHEN closed_by = 'broker' OR not_kafka = 'tls' THEN 1 END) > 0
+    OR EXISTS (SELECT 1 FROM exchanges WHERE error_name = 'ILLEGAL_SASL_STATE')))
 frame:
   group_by: [client_id, client_address, broker, cause]
   values:

@@ -24,7 +24,10 @@ parameters:
 sampled: Its Fetch requests may be among the exchanges that are missing.
 verdict: "{rows:member keeps its partitions but has stopped reading/members keep their partitions but have stopped reading}. {most records}: {client_id} at {client_address} in group {group_id} sent heartbeats but no Fetch for {seconds:,} s, while {records:record/records} came into {partitions:partition/partitions} that it has; afterwards: {state}. Look at what its handler waits for."
 order: 14
-only_if: FROM exchanges WHERE api_key IN (12, 68) HAVING count(*) >= 3
+only_if: >-
+  FROM exchanges WHERE api_key IN (1, 12, 68)
+  HAVING count(CASE WHEN api_key <> 1 THEN 1 END) >= 3
+    AND max(epoch_us(coalesce(request_at, response_at))) - min(epoch_us(response_at)) >= $min_seconds * 1000000
 frame:
   group_by: [client_id, client_address, cluster, group_id, member_id]
   values:

@@ -32,7 +32,9 @@ parameters:
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
 verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
-only_if: FROM exchanges WHERE api_key = 1 HAVING count(*) >= $min_fetches
+only_if: >-
+  FROM offsets WHERE kind = 'fetch'
+  HAVING count(*) >= $min_fetches AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_seconds * 1000000
 frame:
   derived: {partition_offset: position, seconds: us // 1000000}
   order_by: fetches DESC, client_id, client_address, topic, partition, partition_offset, connection_id, cluster

@@ -29,7 +29,13 @@ parameters:
 sampled: What the client did otherwise may be among the exchanges that are missing.
 verdict: "{count client_id:client looks brokers up and never gets to them/clients look brokers up and never get to them}. {most lookups}: {client_id} at {client_address}, {lookups:time/times} at {broker} in {seconds:,} s. Check that the other brokers run, and that what they advertise can be reached from that host."
 order: 16
-only_if: FROM exchanges WHERE api_key IN (3, 10) AND response_at IS NOT NULL HAVING count(*) >= $min_lookups
+only_if: >-
+  FROM exchanges AS e
+  WHERE api_key IN (3, 10) AND response_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM exchanges AS w
+    WHERE w.connection_id = e.connection_id AND w.client_id IS NOT DISTINCT FROM e.client_id
+      AND coalesce(w.api_key, 0) NOT IN (3, 10, 17, 18, 22, 36, 60, 71, 72))
+  HAVING count(*) >= $min_lookups
 frame:
   group_by: [client_id, client_address, cluster]
   values:
