@@ -22,6 +22,7 @@
     unreached.py    addresses at which clients get no connection, and connections without a byte that mean nothing
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     replicas.py     missing replicas, leaders out of balance, records of share groups that are delivered again
+    applications.py incidents of groups, transactions, share groups, Streams and Connect, and look-alikes of these
     threes.py       three incidents and three look-alikes of analyses for which the others have fewer
     manifest.py     Manifest, Truth: what a workload wrote down
     score.py        compares reports with manifests

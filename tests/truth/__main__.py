@@ -15,6 +15,7 @@ from tests.truth.manifest import read_manifests
 from tests.truth.score import score
 
 WORKLOADS_IN = (
+    "applications",
     "everyday",
     "harm",
     "healthy",
