@@ -22,7 +22,7 @@ action: Give all members of the group at least one assignor in common, and one t
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client are not listed."}
-verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?}, which uses {in_use}]; {errors:time/times}. Change {change}."
+verdict: "{rows:client/clients} refused by a group because of an assignor. {most errors}: {client_id} at {client_address} offers {offered} to {group_id}[{in_use:?} (in use there: {in_use})]; {errors:time/times}. Change {change}."
 order: 21
 only_if: FROM group_events WHERE error_code IN (23, 112)
 frame:
@@ -40,12 +40,12 @@ frame:
   order_by: got_in, errors DESC
 */
 WITH used AS (
-    SELECT group_key, array_to_string(sorted_set(nullif(protocol, '')), ', ') AS in_use, CASE WHEN min(group_type) = max(group_type) THEN min(group_type) END AS kind
+    SELECT group_key, CASE WHEN min(protocol_type) = max(protocol_type) THEN min(protocol_type) END AS protocol_type, array_to_string(sorted_set(nullif(protocol, '')), ', ') AS in_use, CASE WHEN min(group_type) = max(group_type) THEN min(group_type) END AS kind
     FROM client_group_events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0
     GROUP BY group_key
 )
-SELECT e.*, nullif(u.in_use, '') AS in_use, CASE WHEN u.kind <> e.group_type THEN u.kind END AS other_kind,
+SELECT e.*, nullif(u.in_use, '') AS in_use, CASE WHEN u.kind <> e.group_type THEN u.kind WHEN u.protocol_type <> e.protocol_type THEN u.protocol_type END AS other_kind,
     EXISTS (
         SELECT 1 FROM client_group_events AS j
         WHERE j.group_key = e.group_key AND j.client_id IS NOT DISTINCT FROM e.client_id AND j.client_address = e.client_address

@@ -5,7 +5,8 @@ severity: critical
 meaning: >
   The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), or its group had committed one that the broker has no
   more (offsets.retention.minutes after the last member left), and it went on at another one, by auto.offset.reset.
-  Records in between were skipped (a jump forward), or are read again (a jump backward). A jump back in a topic that was deleted and
+  Records in between were skipped (a jump forward), or are read again (a jump backward). One that begins beyond the end of the partition has an offset of another
+  cluster, or of a topic that is gone: its group never read what is there, and goes on at the end or at the beginning of it. A jump back in a topic that was deleted and
   made again meanwhile is left out: what it had read is not there to be read again.
 basis:
   rests_on: OFFSET_OUT_OF_RANGE, or an OffsetFetch without the offset that was committed; and the offset of the next fetch
@@ -15,11 +16,11 @@ columns:
   severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
-  cause: records deleted, or committed offset expired
+  cause: records deleted, committed offset expired, or offset beyond the end
   from_offset: the offset that it would have read next
   to_offset: the offset of the next fetch
   records: offsets between the two
-  direction: "skipped: forward; reread: backward"
+  direction: "skipped: forward; reread: backward; not there: backward, from a committed offset beyond the end"
   cluster: ""
 action: >
   A jump forward is lost work: find out whether retention deleted the records before they were read, and raise retention.ms or
@@ -28,7 +29,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes]."
+verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes][{rows where cause=offset beyond the end:?}. Find out who set that offset, and what of the topic was handled]."
 order: 13
 only_if: >-
   FROM offsets AS o
@@ -42,7 +43,7 @@ frame:
     severity: CASE WHEN to_offset > partition_offset THEN 'critical' ELSE 'warning' END
     from_offset: partition_offset
     records: abs(to_offset - partition_offset)
-    direction: CASE WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
+    direction: CASE WHEN cause = 'offset beyond the end' THEN 'not there' WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
     first_at: seen_at
     last_at: next_at
   having: abs(to_offset - partition_offset) >= $min_records AND (to_offset > partition_offset OR NOT is_new)
@@ -81,9 +82,15 @@ WITH asked AS (
     CROSS JOIN unnest(topics) AS deleted(topic)
     WHERE api_key = 20 AND len(error_codes) = 0
 ), deleted AS (
-    SELECT client_id, client_address, software, cluster, topic, partition, partition_offset, to_offset, 'records deleted' AS cause,
+    SELECT client_id, client_address, software, cluster, topic, partition, partition_offset, to_offset,
+        CASE WHEN to_offset < partition_offset AND read_us IS NULL AND EXISTS (
+            SELECT 1 FROM client_offsets AS c
+            WHERE c.kind = 'committed' AND c.cluster = o.cluster AND c.client_id IS NOT DISTINCT FROM o.client_id
+                AND c.client_address = o.client_address AND c.topic = o.topic AND c.partition = o.partition
+                AND c.partition_offset = o.partition_offset AND c.at_us <= o.at_us)
+            THEN 'offset beyond the end' ELSE 'records deleted' END AS cause,
         seen_at, at_us, next_at, read_us, connection_id, exchange
-    FROM ordered
+    FROM ordered AS o
     WHERE error_code = 1 AND next_error_code = 0
     QUALIFY row_number() OVER ( -- it may ask for its old offset once more
         PARTITION BY client_id, client_address, cluster, topic, partition, partition_offset ORDER BY at_us, connection_id, exchange
@@ -130,6 +137,6 @@ WITH asked AS (
 )
 SELECT o.*, EXISTS (
     SELECT 1 FROM beginnings AS b
-    WHERE b.cluster = o.cluster AND b.topic = o.topic AND b.at_us BETWEEN coalesce(o.read_us, 0) AND epoch_us(o.next_at)
+    WHERE b.cluster = o.cluster AND b.topic = o.topic AND b.at_us BETWEEN coalesce(o.read_us, CASE WHEN o.cause = 'offset beyond the end' THEN o.at_us END, 0) AND epoch_us(o.next_at)
 ) AS is_new
 FROM jumps AS o
