@@ -1,9 +1,11 @@
 """``kproxy sql``: queries over the tables of captures, decoded logs and Parquet directories."""
 
 import csv
+import glob
 import io
 import itertools
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -32,6 +34,7 @@ EXAMPLES = "examples.sql"  # in kproxy.analyses
 WIDEST_CELL = 80
 LEAST_MEANING = 30  # characters a line, on a narrow terminal
 CRLF = "\r\n"
+COMMENT = re.compile(r"--[^\s=]*\s")
 
 
 class Format(StrEnum):
@@ -42,7 +45,14 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@click.command()
+class _Command(click.Command):
+    """Takes a query that begins with a comment for what it is, although options begin with two hyphens, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if COMMENT.match(word) else word for word in args])
+
+
+@click.command(cls=_Command)
 @click.argument("arguments", metavar="SOURCE... [QUERY]", nargs=-1)
 @click.option(
     "--format",
@@ -163,13 +173,21 @@ def sql(
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
-    """Split the arguments into sources and the query, which is the last argument unless that is a path."""
+    """Split the arguments into sources and the query, which comes last."""
     if not arguments:
         raise UsageError('name a capture, a decoded log or a directory of tables: kproxy sql trace.pcapng "SELECT 1"')
-    *others, last = arguments
-    if others and last != "-" and (";" in last or len(last.split()) > 1) and not os.path.exists(last):  # noqa: PTH110
-        return [source_path(one) for one in others], last  # exists, as a query may be longer than any file name
+    queries = [argument for argument in arguments if _is_query(argument)]
+    if len(arguments) > 1 and queries == [arguments[-1]]:
+        return [source_path(one) for one in arguments[:-1]], arguments[-1]
+    if queries:
+        raise UsageError(f'sources come first, then one query: kproxy sql trace.pcapng "{queries[-1]}"')
     return [source_path(one) for one in arguments], None
+
+
+def _is_query(argument: str) -> bool:
+    """Whether it has several words and names no file: a query may be longer than any file name."""
+    has_words = ";" in argument or len(argument.split()) > 1
+    return has_words and not (os.path.exists(argument) or glob.glob(argument))  # noqa: PTH110, PTH207
 
 
 def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:

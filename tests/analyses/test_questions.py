@@ -280,6 +280,9 @@ def test_no_secret_is_a_setting() -> None:
     assert "throwaway" not in text
 
 
+AGE = "metadata.max.age.ms (topic.metadata.refresh.interval.ms)"
+
+
 def test_an_interval_holds_what_was_set_and_what_traffic_cannot_show_is_unknown(tmp_path: Path) -> None:
     rows = Rows()
     app, broken = rows.client("app"), rows.client("broken")
@@ -292,6 +295,21 @@ def test_an_interval_holds_what_was_set_and_what_traffic_cannot_show_is_unknown(
     assert low <= 3_000 <= high <= 2 * low
     assert found["app", "linger.ms"]["certainty"] == "unknown"
     assert not any(setting.startswith("metadata.max.age") for _client, setting in found)
+
+
+def test_what_a_client_sends_bounds_what_was_set_only_where_it_has_to(tmp_path: Path) -> None:
+    rows = Rows()
+    polls, alone, small, mixed = (rows.client(name) for name in ("polls", "alone", "small", "mixed"))
+    for number in range(12):  # Metadata waits for a Fetch before it, and is due 4 s after its answer
+        polls.ask(number * 4.5, ApiKey.METADATA, seconds=0.5)
+        alone.produce(number, "t", size=20_000, codec="none")  # a record larger than batch.size
+        small.produce(number, "t", count=2, codec="none")  # smaller than it would be compressed
+        mixed.produce(number, "t", count=2, size=1_500, codec="none" if number % 3 else "zstd")
+    found = {(row["client_id"], row["setting"]): row["value"] for row in rows.answer(tmp_path, "explain")}
+    low, high = (int(end) for end in found["polls", AGE].split(" to "))
+    assert low <= 4_000 <= high <= 2 * low
+    assert (found["alone", "batch.size"], found["small", "batch.size"]) == (None, "200")
+    assert [found[client, "compression.type"] for client in ("alone", "small", "mixed")] == ["none", None, "zstd"]
 
 
 # diff

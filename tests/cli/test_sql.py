@@ -42,6 +42,10 @@ def test_a_query_may_be_longer_than_the_name_of_a_file(sql: Sql) -> None:
     assert sql(ORDERS, "SELECT\n1\nAS\nn") == (0, "n\n1\n", "")
 
 
+def test_a_query_may_begin_with_a_comment(sql: Sql) -> None:
+    assert sql(ORDERS, "--of one line\nSELECT 1 AS one")[:2] == (0, "one\n  1\n")
+
+
 def test_csv(sql: Sql) -> None:
     _, out, _ = sql(
         "--format", "csv", ORDERS, "SELECT client_ids, requests, user_name, true AS t FROM connections LIMIT 1"
@@ -81,6 +85,9 @@ def test_several_sources(sql: Sql) -> None:
         ((), "name a capture, a decoded log or a directory of tables"),
         (("gone.pcap", "SELECT 1"), "gone.pcap: no such file"),
         ((ORDERS, "gone.sql"), "gone.sql: no such file"),
+        (("SELECT 1", ORDERS), 'sources come first, then one query: kproxy sql trace.pcapng "SELECT 1"'),
+        (("SELECT 1",), "sources come first"),
+        ((ORDERS, "SELECT 1", "SELECT 2"), "sources come first"),
         (("/dev/null", "SELECT 1"), "/dev/null: byte 0: the file is empty"),
         ((ORDERS, "SELECT nope FROM exchanges"), 'line 1, column 8: Binder Error: Referenced column "nope"'),
         ((ORDERS, "SELECT 1 +"), "line 1, column 10: Parser Error"),

@@ -95,20 +95,26 @@ batches AS (
     b.size, b.count, b.connection_id, b.exchange,
     coalesce(b.topic, b.topic_id) AS topic,
     b.partition, b.producer_id, b.producer_epoch, b.base_sequence,
-    b.magic
+    b.magic, c.library
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   WHERE b.direction = 'produce' AND b.magic IS NOT NULL AND c.role = 'client' AND ($client = '' OR c.client_id = $client)
 ), codecs AS (
-  SELECT client, max_by(codec, {'batches': batches, 'codec': codec}) AS codec, max(batches) AS most, sum(batches) AS batches,
+  -- Clients send batches as they are that compression does not make smaller.
+  SELECT client, max_by({'codec': codec, 'batches': batches}, {'compressed': codec <> 'none', 'batches': batches, 'codec': codec}) AS best,
+    sum(batches) AS batches, max(largest) AS largest, max(compresses_all) AS compresses_all,
     list_sort(list({'rank': -batches, 'value': codec})) AS all_values
-  FROM (SELECT client, codec, count(*) AS batches FROM batches GROUP BY client, codec) k
+  FROM (
+    SELECT client, codec, count(*) AS batches, max(size) AS largest, max(CASE library WHEN 'apache-kafka-java' THEN 1 ELSE 0 END) AS compresses_all
+    FROM batches
+    GROUP BY client, codec
+  ) k
   GROUP BY client
 ), produced AS (
   SELECT client,
     count(*) AS batches,
     sum(count) AS records,
-    max(size) AS largest,
+    max(CASE WHEN count > 1 THEN size END) AS largest, -- a record that is larger than batch.size is sent alone
     quantile_cont(size, 0.5) AS median_size,
     sum(CASE WHEN producer_id >= 0 THEN 1 ELSE 0 END) AS idempotent,
     max(magic) AS magic
@@ -138,17 +144,20 @@ flights AS (
   ) running
   GROUP BY client
 ),
--- Requests that recur regularly: none comes before its time, and three in four come after `soon`. librdkafka looks every 500 ms whether one is due.
+-- Requests that recur regularly. Clients count from the request or from its response; librdkafka looks every 500 ms whether one is due.
 gaps AS (
-  SELECT client, api_key, floor(soon * 0.9 - CASE WHEN api_key = 12 THEN 500 ELSE 0 END) AS low, ceil(late) AS high, gaps
+  SELECT client, api_key, floor(rest * 0.9 - CASE WHEN api_key = 12 THEN 500 ELSE 0 END) AS low, ceil(late) AS high, gaps
   FROM (
-    SELECT client, api_key, quantile_cont(gap, 0.25) / 1000 AS soon, quantile_cont(gap, 0.75) / 1000 AS late, count(gap) AS gaps
+    SELECT client, api_key, quantile_cont(gap, 0.25) / 1000 AS soon, quantile_cont(gap, 0.75) / 1000 AS late, count(gap) AS gaps,
+      quantile_cont(gap - answered_in, 0.25) / 1000 AS rest
     FROM (
       SELECT client, api_key,
-        micros - lag(micros) OVER ( -- Metadata goes to any broker, a heartbeat to one
-          PARTITION BY client, client_address, CASE api_key WHEN 12 THEN connection_id END, api_key, group_id ORDER BY micros, exchange) AS gap
+        micros - lag(micros) OVER recurring AS gap,
+        lag(coalesce(epoch_us(response_at) - micros, 0)) OVER recurring AS answered_in
       FROM requests
       WHERE api_key IN (3, 12)
+      WINDOW recurring AS ( -- Metadata goes to any broker, a heartbeat to one
+        PARTITION BY client, client_address, CASE api_key WHEN 12 THEN connection_id END, api_key, group_id ORDER BY micros, exchange)
     ) g
     GROUP BY client, api_key
   ) q
@@ -196,10 +205,11 @@ members AS (
       AS others
   FROM sent_best
   UNION ALL
-  SELECT client, 'compression.type', codec, CASE WHEN codec = 'none' THEN 'inferred' ELSE 'sent' END,
-    CAST(most AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches',
-    array_to_string(list_transform(list_filter(all_values, lambda each: each.value <> codec), lambda each: each.value || ' (' || CAST(-each.rank AS VARCHAR) || ')'), ', ')
+  SELECT client, 'compression.type', best.codec, CASE WHEN best.codec = 'none' THEN 'inferred' ELSE 'sent' END,
+    CAST(best.batches AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches',
+    array_to_string(list_transform(list_filter(all_values, lambda each: each.value <> best.codec), lambda each: each.value || ' (' || CAST(-each.rank AS VARCHAR) || ')'), ', ')
   FROM codecs
+  WHERE best.codec <> 'none' OR compresses_all = 1 OR largest >= 1000
   UNION ALL
   SELECT client, 'enable.idempotence', CASE WHEN idempotent > 0 THEN 'true' ELSE 'false' END, 'inferred',
     CAST(idempotent AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches have a producer id', ''
@@ -207,9 +217,10 @@ members AS (
   WHERE magic = 2
   UNION ALL
   SELECT client, 'batch.size', CAST(largest AS VARCHAR), 'at least',
-    'largest of ' || CAST(batches AS VARCHAR) || ' batches as they were sent; median ' || CAST(CAST(round(median_size, 0) AS BIGINT) AS VARCHAR) ||
+    'largest of ' || CAST(batches AS VARCHAR) || ' batches that has several records, as it was sent; median of all ' || CAST(CAST(round(median_size, 0) AS BIGINT) AS VARCHAR) ||
       ' bytes, ' || CAST(round(records / batches, 1) AS VARCHAR) || ' records a batch', ''
   FROM produced
+  WHERE largest IS NOT NULL
   UNION ALL
   SELECT client, 'retries', CAST(most AS VARCHAR), 'at least',
     CAST(repeated AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches were sent again, with the same sequence number', ''
@@ -258,8 +269,9 @@ wanted AS (
   CROSS JOIN unnest([
     {'applies': produces, 'setting': 'linger.ms', 'why':
       'clients keep it to themselves: a batch also waits for earlier requests, and leaves early when it is full or flushed'},
-    {'applies': produces, 'setting': 'batch.size', 'why': 'no record batch was seen'},
-    {'applies': produces, 'setting': 'compression.type', 'why': 'no record batch was seen'},
+    {'applies': produces, 'setting': 'batch.size', 'why': 'no record batch with several records was seen'},
+    {'applies': produces, 'setting': 'compression.type', 'why':
+      'no record batch was seen, or only small ones, which clients send as they are when compression does not help'},
     {'applies': produces, 'setting': 'enable.idempotence', 'why': 'no record batch of message format 2 was seen'},
     {'applies': produces, 'setting': 'retries', 'why': 'no batch was seen to be sent again'},
     {'applies': produces, 'setting': 'delivery.timeout.ms (message.timeout.ms)', 'why': 'clients keep it to themselves'},
