@@ -118,6 +118,8 @@ class Chain:
         self.narrows = any(filter_.required or filter_.refuses or filter_.oldest_versions for filter_ in listed)
         first = (NarrowApiVersions(listed),) if self.narrows else ()
         self.filters: tuple[Filter, ...] = (*first, *listed, *limiting(listed, held_frame_size), *identifying(listed))
+        for filter_ in self.filters:
+            filter_.most_frame_size = most_frame_size
         self.wait = wait
         self.most_frame_size = most_frame_size
         self.in_thread = in_thread

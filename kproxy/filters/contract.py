@@ -11,6 +11,7 @@ from msgspec import Struct
 from kproxy.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol import Direction as Direction  # noqa: PLC0414 - filters import it from here
+from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:
@@ -389,6 +390,7 @@ class Filter:
     refuses: Collection[int] = ()  # API keys with which clients could bypass it: refused, and not offered to clients
     # By API key: requests at older versions are refused, and not offered to clients
     oldest_versions: Mapping[int, int] = MappingProxyType({})
+    most_frame_size: int = FRAME_LIMIT  # of what it makes of a frame: limits.frame_size, as its chain says
     names_topics: bool = False  # needs ``topic_names``
     learns_topics: bool = (
         False  # needs ``topic_names`` to know them already when a reload adds a rule that names topics

@@ -72,6 +72,7 @@ from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong, limit
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.found import RecordsField
 from kproxy.protocol.records import Batch, Batches, Record
@@ -99,7 +100,10 @@ FIXED_GROWTH = 40  # bytes of an encrypted field: the nonce, the tag, and the en
 USUAL_WRAPPED = 256  # bytes of a wrapped data key, where it is not known yet: that of AWS KMS has 184
 AWAY = "the key service has not answered in time"
 SERVICE_AWAY = "encrypt: the key service is away"  # in the log
-GROWS = f"encrypted, the records would take over {MOST_GROWTH >> 20} MiB more: smaller batches, or larger values, fit"
+GROWS = (
+    f"encrypted, the request would grow by over {MOST_GROWTH >> 20} MiB or beyond limits.frame_size: "
+    "smaller batches, or larger values, fit"
+)
 REGISTRY_AWAY = "the schema registry has not answered in time"
 # Errors of Fetch. Consumers try again after KAFKA_STORAGE_ERROR, and tell the application of the others
 FETCH_ERRORS = {
@@ -417,9 +421,9 @@ class Encrypt(Filter):
 
     Plain and encrypted records may be in one topic. A record grows by 40 bytes, the names of the topic and of the key, and the
     wrapped data key, by as much for each encrypted header, and by 12 bytes less for its encrypted key: message.max.bytes of the
-    broker has to leave room for that. A request grows by at most 64 MiB, and so does a batch before it is compressed: a
-    partition beyond that is refused with MESSAGE_TOO_LARGE, after which Java's producer splits its batch. A response that would
-    grow by more ends before that, and the consumer asks for the rest.
+    broker has to leave room for that. A request grows by at most 64 MiB and not beyond limits.frame_size, a batch
+    before it is compressed by at most 64 MiB: a partition beyond that is refused with MESSAGE_TOO_LARGE, after which Java's
+    producer splits its batch. A response that would grow by more ends before that, and the consumer asks for the rest.
 
     Without a data key nothing is written: the partition gets NOT_ENOUGH_REPLICAS, after which producers try again, if the key
     service is away, and POLICY_VIOLATION if it refuses the key or does not have it any more. After that one producers do not try
@@ -592,7 +596,7 @@ class Encrypt(Filter):
         self._note_outage()
         limits = _limits_at_once(frame, jobs) if self._have_keys(jobs) else None
         if limits is not None:
-            edit = FrameEdit(frame, AT_ONCE)
+            edit = FrameEdit(frame, self._room(frame, AT_ONCE))
             try:
                 for job in jobs:
                     _encrypt_field(job, edit, limits)
@@ -650,10 +654,14 @@ class Encrypt(Filter):
 
         until = self.runtime.monotonic() + self.options.wait
         await retried(self.runtime, until, find_keys)
-        edit = FrameEdit(frame, MOST_GROWTH)
+        edit = FrameEdit(frame, self._room(frame, MOST_GROWTH))
         for job in jobs:
             await retried(self.runtime, until, partial(self._encrypt_in_thread, job, edit))
         return self._encrypted(request, await self.runtime.in_thread(edit.finish), jobs)
+
+    def _room(self, frame: bytes, most: int) -> int:
+        """Return by how much a request may grow: the broker, too, refuses what is larger than limits.frame_size."""
+        return max(0, min(most, self.most_frame_size + SIZE_FIELD - len(frame)))
 
     async def _encrypt_in_thread(self, job: Job, edit: FrameEdit, is_late: bool) -> None:
         try:

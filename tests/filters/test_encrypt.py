@@ -491,6 +491,18 @@ def test_records_that_would_grow_too_much_are_refused_before_they_do(
     assert isinstance(half, Send) and len(values_in(records_in(half.frame))) == 400
 
 
+@pytest.mark.parametrize("records", [400, 2_000])  # at once, and in a thread
+def test_a_request_does_not_grow_beyond_the_largest_frame(monkeypatch: pytest.MonkeyPatch, records: int) -> None:
+    bench = Encrypting(monkeypatch)
+    bench.chain = Chain([bench.filter], runtime=bench.runtime, most_frame_size=40_000)
+    values: list[bytes | None] = [b"v"] * records
+    outcome = bench.produce("orders", records=stored(values))
+    assert isinstance(outcome, Answer)
+    error, sentence = errors_in(outcome)["orders"]
+    assert error == ErrorCode.MESSAGE_TOO_LARGE and "beyond limits.frame_size" in (sentence or "")
+    assert isinstance(bench.produce("orders", records=stored(values[:100])), Send)
+
+
 @pytest.mark.parametrize("size", [10, 5_000_000])
 def test_frames_of_any_size_are_edited_and_those_that_are_broken_go_no_further(
     monkeypatch: pytest.MonkeyPatch, size: int
