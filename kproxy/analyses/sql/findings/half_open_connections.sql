@@ -29,7 +29,9 @@ parameters:
 sampled: The answers may be among the exchanges that are missing.
 verdict: "{count client_id:client uses/clients use} connections that something forgot while they were idle. {most connections}: {client_id} at {client_address}, {connections:connection/connections} to {broker} after {idle_seconds:,} s or more without traffic, {how}[, and it waited {waited_ms:ms}]. Set connections.max.idle.ms below that, or keep connections alive."
 order: 27
-only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_connections
+only_if: >-
+  FROM exchanges
+  HAVING count(unanswered) >= $min_connections AND max(epoch_us(request_at)) - min(epoch_us(request_at)) >= 60000000
 frame:
   group_by: [client_id, client_address, cluster, broker, how]
   values:
