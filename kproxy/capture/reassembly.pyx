@@ -64,7 +64,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.capture.links cimport ACK, FIN, OUTCOMES, RST, SEGMENT, SYN, Outcome, Segment, dissect
 from kproxy.capture.scanners cimport PacketBatch, PacketRef
-from kproxy.capture.segments cimport SegmentHeader
+from kproxy.capture.segments cimport Payloads, SegmentHeader
 
 from collections import deque
 from ipaddress import ip_address
@@ -74,6 +74,7 @@ from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, 
 from kproxy.capture.items import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.roles import Endpoints
+from kproxy.capture.scanners import MAX_PACKET_SIZE
 from kproxy.protocol import Direction
 from kproxy.protocol.addresses import join_ip_address
 
@@ -94,6 +95,7 @@ cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; mor
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
+cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -1060,18 +1062,21 @@ cdef class Flows:
 
     def receive_block(
         self, bytes key, bytes block, Py_ssize_t start, list out: list[FlowItem | Data],
-        list numbers: list[int] | None = None,
+        list numbers: list[int] | None = None, Payloads payloads: Payloads | None = None, uint64_t before=0,
     ) -> int:
         """Receive segments of one connection from position *start* of a block (segments.pyx) on; return where the rest begins.
 
         Items are added to *out*. Without *numbers*, reading stops behind the first segment that makes items, and ``packets`` is
         the number of its packet. With *numbers*, it reads to the end of the block and adds the packet's number for each item.
-        The number of a flow is that of its first packet here; it does not count flows.
+        The number of a flow is that of its first packet here; it does not count flows. *payloads*: those that were left in the
+        file. *before*: added to the numbers of packets. Raises ValueError for bytes that are not a block.
         """
         cdef const uint8_t* data = <const uint8_t*><const char*>block
         cdef Py_ssize_t size = len(block)
         cdef SegmentHeader header
         cdef Segment segment
+        cdef uint64_t place
+        cdef const uint8_t* payload
         cdef const uint8_t* given = <const uint8_t*><const char*>key
         if len(key) > <Py_ssize_t>sizeof(segment.key) or start < 0:
             raise ValueError("no block")
@@ -1084,10 +1089,16 @@ cdef class Flows:
                 raise ValueError("a block ends within a segment")
             memcpy(&header, data + start, sizeof(SegmentHeader))
             start += sizeof(SegmentHeader)
-            if header.in_file:
-                raise ValueError("a block without its payloads")
-            if size - start < <Py_ssize_t>header.size:
+            header.number += before
+            if size - start < (<Py_ssize_t>sizeof(place) if header.in_file else <Py_ssize_t>header.size):
                 raise ValueError("a block ends within a segment")
+            payload = data + start
+            start += <Py_ssize_t>sizeof(place) if header.in_file else <Py_ssize_t>header.size
+            if header.in_file:
+                if payloads is None or <Py_ssize_t>header.size > MAX_PAYLOAD:
+                    raise ValueError("a block without its payloads")
+                memcpy(&place, payload, sizeof(place))
+                payload = payloads.at(place, header.size, data + start, size - start)
             segment.sequence, segment.acknowledgment = header.sequence, header.acknowledgment
             segment.size, segment.missing = header.size, header.missing
             segment.flags, segment.side = header.flags, header.side & 1
@@ -1100,8 +1111,7 @@ cdef class Flows:
             self._outcomes[<int>SEGMENT] += 1
             if 0 < self._shuffled_from <= header.number:
                 self.budget.shuffled = True
-            self._receive_segment(&segment, data + start, header.time_ns, out)
-            start += header.size
+            self._receive_segment(&segment, payload, header.time_ns, out)
             while numbers is not None and len(numbers) < len(out):
                 numbers.append(header.number)
         return start

@@ -2,19 +2,18 @@
 
     Survey        facts about a part of a capture that the reader of any part needs
     BlockWriter   packs packets into blocks; a block has segments of one connection in the order of the capture
-    fill          adds payloads that were left in the file to a block, and numbers its packets through the capture
+    Payloads      payloads that were left in the file
     Flows.receive_block (reassembly.pyx) reads blocks in another process, as if they were the capture
 
 A block is a sequence of segments, each a header of SEGMENT_HEADER bytes (``struct SegmentHeader`` in segments.pxd, in the machine's
-byte order) and its payload, or the payload's position in the file, for ``fill``. Packets are numbered from 1, through the part that
-is being read; through the capture where the packets before the part are known.
+byte order) and its payload, or the payload's position in the file. Packets are numbered from 1, through the part that is being read;
+through the capture where the packets before the part are known.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.errno cimport errno
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free
-from libc.string cimport memcpy, strerror
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memcpy
 from posix.unistd cimport pread
 
 from kproxy.capture.links cimport ACK, FRAGMENT, RST, SEGMENT, SYN, Outcome, Segment, dissect
@@ -22,11 +21,13 @@ from kproxy.capture.scanners cimport PacketBatch, PacketRef
 from kproxy.capture.segments cimport SegmentHeader
 from kproxy.protocol.wire cimport Buffer, put
 
+from typing import Any  # no-cython-lint
+
 from kproxy.capture.links import OUTCOME_NAMES
-from kproxy.capture.scanners import MAX_PACKET_SIZE
 from kproxy.capture.scanners import PacketBatch as NewBatch
 from kproxy.capture.unwrap import open_tunnel
 from kproxy.capture.unwrap import NOT_IP, OTHER_PROTOCOL, UDP
+from kproxy.errors import CaptureError
 
 SEGMENT_HEADER: int = sizeof(SegmentHeader)
 BLOCK_SIZE: int = 64 << 10
@@ -34,7 +35,6 @@ MOST_PENDING: int = 32 << 20
 MOST_KEYS = 65_536  # connections that a survey of a part distinguishes
 MOST_MINIMA = 4_096
 MAX_UNWRAPPED = 4
-cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef Py_ssize_t RUN_SIZE = 64 << 10  # bytes to read from the file at a time
 cdef Py_ssize_t MAX_BETWEEN = 512  # payloads at most this far apart (headers between them) are read together
 cdef int64_t DISORDER_NS = 100_000  # as in reassembly.pyx
@@ -77,16 +77,16 @@ cdef class Survey:
             self.add(outcome, &segment, ref.time_ns, first + i)
 
     cdef int add(self, Outcome outcome, Segment* segment, int64_t time_ns, uint64_t number) except -1:
-        """Add a packet that was dissected."""
+        """Add a packet that was dissected. A segment may be added in two steps, too: ``note_time``, ``count``."""
         if outcome == SEGMENT:
-            self.segments += 1
-            self._note_time(time_ns, number)
+            self.note_time(time_ns, number)
             self._note(segment, number)
         elif outcome == FRAGMENT:
             self.fragments += 1
         return 0
 
-    cdef int _note_time(self, int64_t time_ns, uint64_t number) except -1:
+    cdef int note_time(self, int64_t time_ns, uint64_t number) except -1:
+        self.segments += 1
         if time_ns < self._earliest_ns:
             self._earliest_ns = time_ns
             if len(self.minima) < MOST_MINIMA:
@@ -106,7 +106,7 @@ cdef class Survey:
             if len(self.connections) >= MOST_KEYS:
                 return 0
             known = self.connections[key] = [number, syn, 0]
-        known[2] = known[2] + <int64_t>segment.size
+        known[2] += <int64_t>segment.size
         if syn and not segment.flags & RST:
             server = segment.side if segment.flags & ACK else 1 - segment.side
             half = segment.key_size // 2
@@ -115,11 +115,20 @@ cdef class Survey:
                 self.servers[end] = number
         return 0
 
+    cdef int count(self, bytes key, Py_ssize_t size) except -1:
+        """Add bytes to a connection."""
+        cdef list known = self.connections.get(key)
+        if known is not None:
+            known[2] += size
+        return 0
+
 
 cdef class _Pending:
     cdef bytes key
     cdef uint64_t first
     cdef Py_ssize_t payloads
+    cdef bint surveyed  # the survey knows the connection, but not yet the bytes of these segments:
+    cdef Py_ssize_t uncounted
     cdef Buffer buffer
 
     def __dealloc__(self):
@@ -139,6 +148,7 @@ cdef class BlockWriter:
 
     cdef readonly uint64_t fragments
     cdef dict _pending
+    cdef _Pending _last  # that got a segment
     cdef Py_ssize_t _size
     cdef Py_ssize_t _block_size
     cdef Py_ssize_t _most
@@ -157,7 +167,7 @@ cdef class BlockWriter:
     def receive(self, PacketBatch batch, uint64_t first, int64_t position=-1) -> list[tuple[bytes, int, bytes]]:
         """Add packets, numbered from *first*; return the blocks that are full.
 
-        With *position*, the position of the batch's buffer in the file, payloads stay in the file: see ``fill``.
+        With *position*, the position of the batch's buffer in the file, payloads stay in the file.
         """
         cdef Py_ssize_t i
         for i in range(batch.count):
@@ -173,6 +183,7 @@ cdef class BlockWriter:
         for pending in self._pending.values():
             self._finish(pending)
         self._pending = {}
+        self._last = None
         self._size = 0
         ready, self._ready = self._ready, []
         return ready
@@ -184,10 +195,11 @@ cdef class BlockWriter:
         cdef const uint8_t* data = batch.data(ref)
         cdef Segment segment
         cdef Outcome outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
+        if outcome == SEGMENT:
+            position = position if position < 0 else position + ref.start
+            return self._add(&segment, data, ref.time_ns, number, position, self._survey if depth == 0 else None)
         if self._survey is not None and depth == 0:
             self._survey.add(outcome, &segment, ref.time_ns, number)
-        if outcome == SEGMENT:
-            return self._add(&segment, data, ref.time_ns, number, position if position < 0 else position + ref.start)
         if outcome == FRAGMENT:
             self.fragments += 1
             return 0
@@ -203,23 +215,25 @@ cdef class BlockWriter:
         return 0
 
     cdef int _add(
-        self, Segment* segment, const uint8_t* data, int64_t time_ns, uint64_t number, int64_t position
+        self, Segment* segment, const uint8_t* data, int64_t time_ns, uint64_t number, int64_t position, Survey survey
     ) except -1:
-        cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
-        cdef _Pending pending = self._pending.get(key)
+        cdef _Pending pending = self._pending_of(segment, number)
         cdef SegmentHeader header
         cdef uint64_t place = 0 if position < 0 else position + segment.payload
-        cdef Py_ssize_t before
-        if pending is None:
-            pending = self._pending[key] = _Pending.__new__(_Pending)
-            pending.key = key
-            pending.first = number
+        cdef Py_ssize_t before = pending.buffer.size
+        if survey is None:
+            pass
+        elif pending.surveyed and not segment.flags & SYN:
+            survey.note_time(time_ns, number)
+            pending.uncounted += segment.size
+        else:
+            survey.add(SEGMENT, segment, time_ns, number)
+            pending.surveyed = True
         header.number, header.time_ns = number, time_ns
         header.sequence, header.acknowledgment = segment.sequence, segment.acknowledgment
         header.size, header.missing = segment.size, segment.missing
         header.flags, header.side = segment.flags, segment.side
         header.in_file = position >= 0 and segment.size > sizeof(place)
-        before = pending.buffer.size
         put(&pending.buffer, <const uint8_t*>&header, sizeof(SegmentHeader))
         if header.in_file:
             put(&pending.buffer, <const uint8_t*>&place, sizeof(place))
@@ -230,12 +244,31 @@ cdef class BlockWriter:
         if pending.payloads >= self._block_size:
             self._size -= pending.buffer.size
             self._finish(pending)
-            del self._pending[key]
+            self._last = None
+            del self._pending[pending.key]
         return 0
+
+    cdef _Pending _pending_of(self, Segment* segment, uint64_t number):
+        cdef _Pending last = self._last
+        if (
+            last is not None and len(last.key) == segment.key_size
+            and memcmp(<const char*>last.key, segment.key, segment.key_size) == 0
+        ):
+            return last
+        cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
+        last = self._pending.get(key)
+        if last is None:
+            last = self._pending[key] = _Pending.__new__(_Pending)
+            last.key = key
+            last.first = number
+        self._last = last
+        return last
 
     cdef int _finish(self, _Pending pending) except -1:
         block = PyBytes_FromStringAndSize(<const char*>pending.buffer.data, pending.buffer.size)
         self._ready.append((pending.key, pending.first, block))
+        if pending.uncounted:
+            self._survey.count(pending.key, pending.uncounted)
         return 0
 
 
@@ -244,72 +277,54 @@ cdef packed struct InFile:
     uint64_t place
 
 
-def fill(bytes block, int file, uint64_t before=0) -> bytes:
-    """Return a block with the payloads that were left in a file (a descriptor), and *before* added to the numbers of packets.
+cdef class Payloads:
+    """The payloads that were left in a file, in the order of blocks. *file* is open without a buffer; *name* is for messages.
 
-    Raises OSError, EOFError if the file is too short, and ValueError for bytes that are not a block.
+    Raises CaptureError where the file has become shorter, or cannot be read.
     """
-    cdef const uint8_t* data = <const uint8_t*><const char*>block
-    cdef Py_ssize_t size = len(block), filled = _filled_size(data, size), at = 0, out = 0, end, stop
-    cdef SegmentHeader header
-    cdef InFile entry
-    if filled == size and before == 0:
-        return block
-    cdef bytes result = PyBytes_FromStringAndSize(NULL, filled)
-    cdef uint8_t* target = <uint8_t*><char*>result
-    cdef bytes run = PyBytes_FromStringAndSize(NULL, RUN_SIZE)
-    cdef uint8_t* read = <uint8_t*><char*>run
-    cdef uint64_t begin = 0, known = 0  # the bytes of the file that are in run
-    while at < size:
-        memcpy(&entry, data + at, min(<Py_ssize_t>sizeof(entry), size - at))
-        header = entry.header
-        header.number += before
-        header.in_file = 0
-        memcpy(target + out, &header, sizeof(header))
-        out += <Py_ssize_t>sizeof(header)
-        stop = out + <Py_ssize_t>header.size
-        if not entry.header.in_file:
-            at += <Py_ssize_t>sizeof(header)
-            memcpy(target + out, data + at, header.size)
-            at += <Py_ssize_t>header.size
-            out = stop
-            continue
-        at += <Py_ssize_t>sizeof(entry)
-        if not begin <= entry.place <= entry.place + header.size <= known:
-            end = _run(data, size, at, entry.place, header.size)
-            if end == <Py_ssize_t>header.size:
-                _read(file, target + out, end, entry.place)
-                out = stop
-                continue
-            _read(file, read, end, entry.place)
-            begin, known = entry.place, entry.place + end
-        memcpy(target + out, read + (entry.place - begin), header.size)
-        out = stop
-    return result
+
+    def __init__(self, file: Any, name: str):
+        self._source = file
+        self._file = file.fileno()
+        self._name = name
+
+    def __dealloc__(self):
+        free(self._buffer)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    cdef const uint8_t* at(self, uint64_t place, Py_ssize_t size, const uint8_t* rest, Py_ssize_t left) except NULL:
+        """Return the bytes of a payload; valid until the next one. Those of the segments in *rest* may be read with it."""
+        if not self._begin <= place <= place + size <= self._end:
+            self._read(place, _run(rest, left, place, size))
+        return self._buffer + (place - self._begin)
+
+    cdef int _read(self, uint64_t place, Py_ssize_t size) except -1:
+        cdef Py_ssize_t count = 1, filled = 0
+        cdef uint8_t* buffer
+        self._begin = self._end = 0
+        if size > self._capacity:
+            buffer = <uint8_t*>realloc(self._buffer, max(size, RUN_SIZE))
+            if buffer == NULL:
+                raise MemoryError
+            self._buffer, self._capacity = buffer, max(size, RUN_SIZE)
+        while filled < size and count > 0:
+            with nogil:
+                count = pread(self._file, self._buffer + filled, size - filled, <int64_t>place + filled)
+            filled += max(count, 0)
+        if filled < size:
+            raise CaptureError(f"{self._name}: it changed while it was being read")
+        self._begin, self._end = place, place + size
+        return 0
 
 
-cdef Py_ssize_t _filled_size(const uint8_t* data, Py_ssize_t size) except -1:
-    """Check a block, and return its size with all payloads."""
-    cdef SegmentHeader header
-    cdef Py_ssize_t at = 0, filled = 0
-    while at < size:
-        if size - at < <Py_ssize_t>sizeof(header):
-            raise ValueError("a block ends within a segment")
-        memcpy(&header, data + at, sizeof(header))
-        at += <Py_ssize_t>sizeof(header)
-        if <Py_ssize_t>header.size > MAX_PAYLOAD:
-            raise ValueError(f"a segment of {header.size} bytes")
-        if size - at < (<Py_ssize_t>sizeof(uint64_t) if header.in_file else <Py_ssize_t>header.size):
-            raise ValueError("a block ends within a segment")
-        at += <Py_ssize_t>sizeof(uint64_t) if header.in_file else <Py_ssize_t>header.size
-        filled += <Py_ssize_t>sizeof(header) + header.size
-    return filled
-
-
-cdef Py_ssize_t _run(const uint8_t* data, Py_ssize_t size, Py_ssize_t at, uint64_t begin, Py_ssize_t length) noexcept:
+cdef Py_ssize_t _run(const uint8_t* data, Py_ssize_t size, uint64_t begin, Py_ssize_t length) noexcept:
     """Return how many bytes of the file, from *begin* on, hold a payload of *length* bytes and those close behind it."""
     cdef InFile entry
     cdef uint64_t end = begin + length
+    cdef Py_ssize_t at = 0
     while size - at >= <Py_ssize_t>sizeof(entry):
         memcpy(&entry, data + at, sizeof(entry))
         if not entry.header.in_file:
@@ -322,18 +337,3 @@ cdef Py_ssize_t _run(const uint8_t* data, Py_ssize_t size, Py_ssize_t at, uint64
         end = entry.place + entry.header.size
         at += <Py_ssize_t>sizeof(entry)
     return <Py_ssize_t>(end - begin)
-
-
-cdef int _read(int file, uint8_t* target, Py_ssize_t size, uint64_t position) except -1:
-    cdef Py_ssize_t count
-    while size > 0:
-        with nogil:
-            count = pread(file, target, size, <int64_t>position)
-        if count < 0:
-            raise OSError(errno, strerror(errno).decode())
-        if count == 0:
-            raise EOFError
-        target += count
-        size -= count
-        position += count
-    return 0

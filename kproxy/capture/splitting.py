@@ -315,7 +315,7 @@ def survey_part(
         part: which.
         start: how the file begins.
         write: gets the blocks of its packets, which are numbered through the part.
-        stays: payloads stay in the file; see ``fill``.
+        stays: blocks have the places of payloads in the file instead of payloads.
     """
     begins: int | None = part.start
     if not part.known:

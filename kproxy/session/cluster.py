@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
@@ -44,6 +44,9 @@ RESPONSES_WITH_NAMES = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
+
+
+Names: TypeAlias = tuple[list[tuple[str, str]], list[tuple[int, str]], str | None]  # see ClusterView.names_in
 
 
 class ClusterView:
@@ -118,28 +121,30 @@ class ClusterView:
     def _read_oldest(self) -> None:
         frame = self._unread.popleft()
         self._unread_size -= len(frame.data)
+        topics, brokers, cluster_id = self.names_in(frame)
+        for topic_id, name in topics:
+            self.learn_topic(topic_id, name)
+        for node_id, address in brokers:
+            self._learn_broker(node_id, address)
+        self._cluster_id = cluster_id or self._cluster_id
+
+    def names_in(self, frame: Frame) -> Names:
+        """Return the names in a frame: topic ids with names, node ids with addresses, and the cluster's id."""
         body = _decode(frame)
         if body is None:
-            return
-        for struct in _structs(body):
-            self._learn_named(struct)
-        for broker in getattr(body, "brokers", None) or ():
-            self._learn_broker(broker)
+            return [], [], None
         cluster_id = getattr(body, "cluster_id", None)
-        if cluster_id and len(cluster_id) <= _LONGEST_NAME:
-            self._cluster_id = cluster_id
+        return (
+            [named for struct in _structs(body) if (named := _topic_in(struct)) is not None],
+            [
+                _broker_in(broker)
+                for broker in getattr(body, "brokers", None) or ()
+                if len(broker.host) <= _LONGEST_HOST
+            ],
+            cluster_id if cluster_id and len(cluster_id) <= _LONGEST_NAME else None,
+        )
 
-    def _learn_named(self, struct: Any) -> None:
-        topic_id = getattr(struct, "topic_id", None)
-        name = getattr(struct, "name", None) or getattr(struct, "topic_name", None)
-        if name and len(name) <= _LONGEST_NAME and topic_id and topic_id != ZERO_UUID:
-            self.learn_topic(topic_id, name)
-
-    def _learn_broker(self, broker: Any) -> None:
-        if len(broker.host) > _LONGEST_HOST:
-            return
-        node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
-        address = join_address(broker.host, broker.port)
+    def _learn_broker(self, node_id: int, address: str) -> None:
         if self._brokers.get(node_id, address) != address:
             self._seen.clear()  # the broker moved and may move back: read equal bodies again
         self._brokers[node_id] = address
@@ -147,6 +152,19 @@ class ClusterView:
         if len(self._brokers) > self._broker_limit:
             self._brokers.popitem(last=False)
             self._seen.clear()
+
+
+def _topic_in(struct: Any) -> tuple[str, str] | None:
+    topic_id = getattr(struct, "topic_id", None)
+    if not topic_id or topic_id == ZERO_UUID:
+        return None
+    name = getattr(struct, "name", None) or getattr(struct, "topic_name", None)
+    return (topic_id, name) if name and len(name) <= _LONGEST_NAME else None
+
+
+def _broker_in(broker: Any) -> tuple[int, str]:
+    node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
+    return node_id, join_address(broker.host, broker.port)
 
 
 class TopicNames(Mapping[str, str]):

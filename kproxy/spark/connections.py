@@ -17,12 +17,14 @@ connections are decoded again, with all names: see divided.py.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from operator import length_hint
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from kproxy.capture import Data, FlowItem, Flows
 from kproxy.capture.roles import Endpoints
+from kproxy.capture.segments import Payloads
 from kproxy.capture.splitting import PartReader, PartSurvey, SeekableFile, Start, first_disorder
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.pipeline.flow_reader import FlowEvents
@@ -31,11 +33,13 @@ from kproxy.pipeline.run import Run
 from kproxy.protocol.addresses import KAFKA_PORTS
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Event, Frame
+from kproxy.session.cluster import Names as NamesInBody
 
 END = 1 << 62  # a packet number after all others
 Names = dict[str, tuple[int, str]]
 Position = Callable[[], int]
 MOST_NAMES = 1_000_000
+MOST_BODIES, LONGEST_BODY = 64, 64 << 10  # whose names a task keeps
 HEAD = 32 << 20  # bytes of the file
 
 
@@ -135,22 +139,39 @@ class SharedView(View):
     Args:
         shared: what is known.
         position: the number of the packet that is being read.
+        read: the names in the latest bodies that connections of this task showed: clients receive the same ones again and again.
     """
 
-    def __init__(self, shared: Shared, position: Position) -> None:
+    def __init__(self, shared: Shared, position: Position, read: dict[object, NamesInBody]) -> None:
         super().__init__(position)
+        self._read = read
         self.missed: dict[str, int] = {}  # topic id -> the last packet at which its name was needed, but unknown
         self._shared = shared
+        self._found: dict[str, str] = {}  # that other connections showed before an earlier packet of this one
+
+    def names_in(self, frame: Frame) -> NamesInBody:
+        """See ClusterView."""
+        body = frame.message, frame.body_version, frame.layout, frame.data[frame.body_start :]
+        names = self._read.get(body)
+        if names is None:
+            names = super().names_in(frame)
+            if len(self._read) >= MOST_BODIES:
+                self._read.clear()
+            if len(frame.data) <= LONGEST_BODY:
+                self._read[body] = names
+        return names
 
     def topic_name(self, topic_id: str) -> str | None:
         """See ClusterView."""
-        name = super().topic_name(topic_id)
+        name = super().topic_name(topic_id) or self._found.get(topic_id)
         if name is not None:
             return name
         position = self._position()
         known_until = self._shared.waits.get(position, position)
         number, found = self._shared.names.get(topic_id, (END, None))
         if found is not None and number <= known_until:
+            if number <= position:
+                self._found[topic_id] = found
             return found
         self.missed[topic_id] = max(self.missed.get(topic_id, 0), known_until)
         return None
@@ -279,6 +300,14 @@ class Learned(Struct):
         self.cluster_ids |= view.cluster_ids
 
 
+class Segments(NamedTuple):
+    """A block of a connection (segments.pyx), the number of packets before its part, and the payloads that stayed in the file."""
+
+    block: bytes
+    before: int = 0
+    payloads: Payloads | None = None
+
+
 class ConnectionReader:
     """Reads the connections of a capture, in any order.
 
@@ -293,12 +322,13 @@ class ConnectionReader:
         self._run = run
         self._name = name
         self._shared = shared
+        self._read: dict[object, NamesInBody] = {}
         run.secrets.read_from(HasSecrets(shared.secrets))
 
-    def read(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[None]:
+    def read(self, key: bytes, blocks: Iterable[Segments]) -> Iterator[None]:
         """Read a connection, pausing after each event."""
         source = _Source(self._shared, self.learned.flows)
-        view = SharedView(self._shared, source.position)
+        view = SharedView(self._shared, source.position, self._read)
         yield from self._run.read_connection(source.items(key, blocks), self._name, view)
         view.read_all()
         self.learned.add(view)
@@ -308,33 +338,32 @@ class _Source:
     """The flow items of one connection (or of several, one after the other, between the same endpoints)."""
 
     def __init__(self, shared: Shared, numbers: list[int]) -> None:
-        self._at = 0
-        self._numbers = numbers
+        self._flow_numbers = numbers
+        self._numbers: list[int] = []  # of the packets that the items of a block are from
+        self._left: Iterator[FlowItem | Data] = iter(())  # of these items
         endpoints = SharedEndpoints(shared, self._received, self._note_flow)
         self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
 
     def position(self) -> int:
         """The number of the packet that the current item is from."""
-        return self._at
+        return self._numbers[-1 - length_hint(self._left)] if self._numbers else 0
 
     def _received(self) -> int:
         """The number of the packet that was reassembled last; a block is reassembled before its items are read."""
         return self._flows.packets
 
     def _note_flow(self) -> None:
-        self._numbers.append(self._flows.packets)
+        self._flow_numbers.append(self._flows.packets)
 
-    def items(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[FlowItem | Data]:
+    def items(self, key: bytes, blocks: Iterable[Segments]) -> Iterator[FlowItem | Data]:
         """Yield the items of the segments; ``position`` belongs to the item yielded last."""
-        out: list[FlowItem | Data] = []
-        numbers: list[int] = []
-        for block in blocks:
-            self._flows.receive_block(key, block, 0, out, numbers)
-            for item, self._at in zip(out, numbers, strict=True):
-                yield item
-            out.clear()
-            numbers.clear()
-        last = self._flows.packets
-        out = self._flows.close()
-        self._at = END + last
-        yield from out
+        for block, before, payloads in blocks:
+            out: list[FlowItem | Data] = []
+            numbers: list[int] = []
+            self._flows.receive_block(key, block, 0, out, numbers, payloads, before)
+            if out:
+                self._left, self._numbers = iter(out), numbers
+                yield from self._left
+        self._numbers = [END + self._flows.packets]
+        self._left = iter(())
+        yield from self._flows.close()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from msgspec import Struct, field
 
-from kproxy.capture.segments import BlockWriter, fill
+from kproxy.capture.segments import BlockWriter, Payloads
 from kproxy.capture.splitting import (
     FRAGMENTS_INSIDE,
     Block,
@@ -38,7 +38,18 @@ from kproxy.capture.splitting import (
 )
 from kproxy.errors import CaptureError
 from kproxy.pipeline.run import Run
-from kproxy.spark.connections import END, HEAD, ConnectionReader, Head, Learned, answers, gather, merge, read_head
+from kproxy.spark.connections import (
+    END,
+    HEAD,
+    ConnectionReader,
+    Head,
+    Learned,
+    Segments,
+    answers,
+    gather,
+    merge,
+    read_head,
+)
 from kproxy.spark.files import InputFile, Unpacked, is_remote, open_packets, open_raw
 from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, collect_rarely, day_of, faults_of
 
@@ -77,8 +88,8 @@ class BlockFiles:
     temporary names and renames them, so a second attempt of the task does no harm. Reading takes the entries of a partition from
     all indexes, sorts them, and reads block by block: memory holds one block, and 57 bytes for each entry.
 
-    If a capture stays in place, blocks hold the places of payloads instead of payloads: 44 bytes are written for each packet,
-    and reading a block reads its payloads from the capture.
+    If a capture stays in place, blocks hold the places of payloads instead of payloads: 44 bytes are written for each packet, and
+    payloads are read from the capture.
 
     Args:
         folder: that all tasks see.
@@ -118,22 +129,19 @@ class BlockFiles:
 
     def read(
         self, partition: int, parts: Sequence[BlockPart], owners: Mapping[bytes, int]
-    ) -> Iterator[tuple[Key, bytes]]:
+    ) -> Iterator[tuple[Key, Segments]]:
         """Yield the blocks of a partition, connection by connection, in the order of packets.
 
-        *owners*: the partitions of large connections. Raises CaptureError if payloads stayed in the capture, and it has changed.
+        *owners*: the partitions of large connections. Raises CaptureError if a capture in which payloads stayed is gone.
         """
         with ExitStack() as stack:
-            opened: dict[str, Any] = {}
+            opened: dict[str, Payloads] = {}
             for key, block, part in self._read(partition, parts, owners):
                 path = part.capture
                 if path and path not in opened:
                     _make_room(opened, stack)
-                    opened[path] = stack.enter_context(closing(open_raw(path)))
-                try:
-                    yield key, fill(block, opened[path].fileno() if path else -1, part.before)
-                except (OSError, EOFError) as error:
-                    raise CaptureError(f"{path}: it changed while it was being read") from error
+                    opened[path] = stack.enter_context(closing(Payloads(open_raw(path), path)))
+                yield key, Segments(block, part.before, opened.get(path))
 
     def _read(
         self, partition: int, parts: Sequence[BlockPart], owners: Mapping[bytes, int]
@@ -317,7 +325,7 @@ class Plan(Struct):
         return partial(BlockFiles(folder, self.partitions).read, parts=parts, owners=self.owners)
 
 
-Read: TypeAlias = Callable[[int], Iterator[tuple[Key, bytes]]]
+Read: TypeAlias = Callable[[int], Iterator[tuple[Key, Segments]]]
 
 
 def _name_of(part: Part) -> str:
@@ -466,7 +474,7 @@ def decode(
 ) -> Iterator[Decoded | Chunk]:
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
     collect_rarely()
-    blocks: Iterator[tuple[Key, bytes]] = given if read is None else read(partition)
+    blocks = ((key, Segments(block)) for key, block in given) if read is None else read(partition)
     writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:

@@ -3,7 +3,8 @@
     ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
 Files with packets of the same connections are one capture (grouping.py). Small captures, compressed files and logs are read in
-one piece, each by one task, many at a time. A capture of SPLIT_FROM bytes or more is divided among all executors (divided.py).
+one piece, each by one task, many at a time. A capture of SPLIT_FROM bytes or more is divided among all executors (divided.py), on
+the cores of one machine only if it is more than a core's share of the bytes.
 Unchanged files that are in the output already are not read. A damaged file gives its rows before the damage, gets an entry in
 the quarantine, and does not affect other files.
 """
@@ -326,8 +327,13 @@ def ingest(
             stack.callback(shutil.rmtree, staging, ignore_errors=True)
         reading = Reading(context, options, target, staging, note)
         undivided = []
+        least = split_from
+        if (
+            isinstance(context, LocalContext) and least
+        ):  # smaller ones keep all cores busy in one piece, which costs less
+            least = max(least, sum(file.total for file in wanted) // context.defaultParallelism + 1)
         for file in wanted:
-            if file.total < split_from or not reading.divide(file, parts):
+            if file.total < least or not reading.divide(file, parts):
                 undivided.append(file)
         for group in groups(undivided, BYTES_AT_A_TIME * context.defaultParallelism):
             reading.read_whole(group)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.capture import Data, FlowItem, Flows, PacketBatch, open_capture, splitting
-from kproxy.capture.segments import SEGMENT_HEADER, BlockWriter, Survey, fill
+from kproxy.capture.segments import SEGMENT_HEADER, BlockWriter, Payloads, Survey
 from kproxy.capture.splitting import (
     Part,
     PartReader,
@@ -21,6 +21,7 @@ from kproxy.capture.splitting import (
     settle,
     survey_part,
 )
+from kproxy.errors import CaptureError
 from tests.support.built_captures import block as pcapng_block
 from tests.support.built_captures import enhanced, interface, kafka_like, section, streams
 from tests.support.corpus import CAPTURES
@@ -152,40 +153,48 @@ def test_items_of_a_whole_block_have_the_numbers_that_they_have_one_by_one() -> 
         ] == one_by_one
 
 
+def read_block(
+    key: bytes, block: bytes, payloads: Payloads | None = None, before: int = 0
+) -> tuple[list[tuple[int, bytes | None]], list[int]]:
+    """The items of a block, and the numbers of their packets."""
+    items: list[FlowItem | Data] = []
+    numbers: list[int] = []
+    Flows().receive_block(key, block, 0, items, numbers, payloads, before)
+    return [(getattr(item, "side", -1), getattr(item, "data", None)) for item in items], numbers
+
+
 @pytest.mark.parametrize("block_size", [1, 5_000, 1 << 20])
 @pytest.mark.parametrize("name", ["11-lossy-network.pcap", "07-tls13-dsb.pcapng"])
-def test_blocks_left_in_the_file_are_filled_with_what_they_would_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block_size: int
+def test_blocks_left_in_the_file_give_what_they_would_have(
+    monkeypatch: pytest.MonkeyPatch, name: str, block_size: int
 ) -> None:
     """Also where the file is longer than what is read of it at once."""
     monkeypatch.setattr(splitting, "READ", 10_000)
-    left = blocks_in_place(CAPTURES / name, block_size)
-    with (CAPTURES / name).open("rb") as file:
-        filled = [(key, first, fill(block, file.fileno())) for key, first, block in left]
-    assert filled == blocks_of(block_size, CAPTURES / name)
+    left, whole = blocks_in_place(CAPTURES / name, block_size), blocks_of(block_size, CAPTURES / name)
+    assert [block[:2] for block in left] == [block[:2] for block in whole]
+    with (CAPTURES / name).open("rb", buffering=0) as file:
+        payloads = Payloads(file, name)
+        for (key, _, block), (_, _, expected) in zip(left, whole, strict=True):
+            items, numbers = read_block(key, expected)
+            assert read_block(key, block, payloads) == (items, numbers)
+            assert read_block(key, block, payloads, 1_000) == (items, [number + 1_000 for number in numbers])
     assert sum(len(block) for _, _, block in left) < (CAPTURES / name).stat().st_size / 2
-    with (CAPTURES / name).open("rb") as file:
-        assert [fill(block, file.fileno()) for _, _, block in filled] == [block for _, _, block in filled]
 
 
-def test_blocks_that_are_not_filled_are_refused() -> None:
-    key, _, block = blocks_in_place(CAPTURE, 1 << 20)[0]
-    with pytest.raises(ValueError, match="without its payloads"):
-        Flows().receive_block(key, block, 0, [], [])
-
-
-def test_what_cannot_be_filled_is_refused(tmp_path: Path) -> None:
+def test_blocks_without_their_payloads_are_refused(tmp_path: Path) -> None:
     """Any bytes of a block may be wrong, and the file may have become shorter: nothing beyond either is read."""
-    _, _, block = max(blocks_in_place(CAPTURE, 1 << 20), key=lambda each: len(each[2]))
+    key, _, block = max(blocks_in_place(CAPTURE, 1 << 20), key=lambda each: len(each[2]))
+    with pytest.raises(ValueError, match="without its payloads"):
+        read_block(key, block)
     (short := tmp_path / "short").write_bytes(CAPTURE.read_bytes()[:100_000])
+    with short.open("rb", buffering=0) as file, pytest.raises(CaptureError, match="short: it changed while"):
+        read_block(key, block, Payloads(file, "short"))
     chance, refused = random.Random(2), 0
-    with short.open("rb") as file, pytest.raises(EOFError):
-        fill(block, file.fileno())
-    with CAPTURE.open("rb") as file:
-        whole = fill(block, file.fileno())
+    with CAPTURE.open("rb", buffering=0) as file:
+        payloads = Payloads(file, "whole")
         for size in range(1, 400):
             try:
-                assert whole.startswith(fill(block[:size], file.fileno()))  # the cut is between two segments
+                read_block(key, block[:size], payloads)
             except ValueError as error:
                 assert str(error) == "a block ends within a segment"
                 refused += 1
@@ -193,8 +202,8 @@ def test_what_cannot_be_filled_is_refused(tmp_path: Path) -> None:
         for _ in range(2_000):
             at = chance.randrange(len(block) - 8)
             try:
-                fill(block[:at] + chance.randbytes(8) + block[at + 8 :], file.fileno())
-            except (ValueError, OSError, EOFError):
+                read_block(key, block[:at] + chance.randbytes(8) + block[at + 8 :], payloads)
+            except (ValueError, CaptureError):
                 refused += 1
     assert refused > 400
 

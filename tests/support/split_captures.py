@@ -15,7 +15,7 @@ from kproxy.capture.segments import BLOCK_SIZE, BlockWriter
 from kproxy.capture.splitting import PartReader, begin, divide, settle, survey_part
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Run
-from kproxy.spark.connections import ConnectionReader, answers, gather, merge, read_head
+from kproxy.spark.connections import ConnectionReader, Segments, answers, gather, merge, read_head
 from kproxy.spark.rows import Options, Rows
 from tests.support.corpus import CAPTURES
 from tests.support.tables import decode
@@ -113,7 +113,7 @@ def in_parts(capture: Path, parts: int, *, block: int = BLOCK_SIZE, options: Opt
         with Run(options.run_options(), [output]) as run:
             connections = ConnectionReader(run, capture.name, shared)
             for key, some in groupby(blocks, key=lambda each: each[0]):
-                for _ in connections.read(key, (data for _, _, data in some)):
+                for _ in connections.read(key, (Segments(data) for _, _, data in some)):
                     pass
         learned = connections.learned
         if not answers(shared.names, learned.names, learned.missed):
