@@ -20,6 +20,7 @@
     operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
     misuse.py       incidents of wrong use and of settings that do not fit together
     unreached.py    addresses at which clients get no connection, and connections without a byte that mean nothing
+    nights.py       what wakes people at night: what changed under clients, ways too long, keepers that are gone
     notices.py      what is noted rather than warned of: three incidents and three look-alikes in one workload
     replicas.py     missing replicas, leaders out of balance, records of share groups that are delivered again
     applications.py incidents of groups, transactions, share groups, Streams and Connect, and look-alikes of these

@@ -21,6 +21,7 @@ WORKLOADS_IN = (
     "healthy",
     "incidents",
     "misuse",
+    "nights",
     "notices",
     "operations",
     "production",
