@@ -165,6 +165,37 @@ def _(tables: Rows, bad: bool) -> None:
         late.ask(number, ApiKey.API_VERSIONS, unanswered="closed")
 
 
+@scene("reconnect_loop", client_id="lost", connections=1, cause="listener of controllers", severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    offered = ["1:4-18", "18:0-4", "62:0-4", *([] if bad else ["3:0-13"])]
+    tables.client("lost", closed="end of capture").ask(0, ApiKey.API_VERSIONS, offered_versions=offered)
+
+
+@scene("reconnect_loop", client_id="far", connections=3, cause="waits less than the way takes", severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(3):  # 1.2 s there and back, a second of patience; the other waits longer
+        at = number * 10
+        way = {"syn_at": moment(at), "closed_at": moment(at + (2.2 if bad else 2.7))}
+        tables.client("far", closed_by="client", **way).ask(at + 1.2, ApiKey.API_VERSIONS)
+
+
+@scene("reconnect_loop", client_id="camera", connections=3, cause="nothing more arrives", severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(4):  # the last one may still go on; the other has connections to spare
+        tables.client("camera", closed="end of capture").ask(number * 6, ApiKey.API_VERSIONS)
+    if not bad:
+        tables.client("camera").produce(2, "images")
+
+
+@scene("reconnect_loop", client_id="open", connections=10, cause="no login at a listener of SASL", closed_by_broker=10)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app", closed_by="broker").produce(0, "jobs")
+    for number in range(10):  # the broker was started anew since somebody worked there; the other still answers
+        client = tables.client("open", closed_by="broker")
+        client.ask(10 + number, ApiKey.API_VERSIONS)
+        client.ask(10.1 + number, ApiKey.METADATA, **({"unanswered": "closed"} if bad else {}))
+
+
 @scene("unreachable_brokers", client_id="app", lookups=10, lookups_in_busiest_half_minute=10, coordinators=5, seconds=9)
 def _(tables: Rows, bad: bool) -> None:
     client = tables.client("app")
@@ -201,6 +232,22 @@ def _(tables: Rows, bad: bool) -> None:
         elsewhere.produce(10 + number * 4.001, "orders", number)
     if not bad:
         tables.client("shop-3", "10.0.7.3", broker_address="10.0.7.90").produce(11, "orders", 3)
+
+
+@scene("broker_away", rows=2, client_id="shop-2", how="closed its connections", went_at=moment(10))
+def _(tables: Rows, bad: bool) -> None:
+    for number in (
+        1,
+        2,
+    ):  # it had become slow before, and clients wait for answers; the others have written nothing since
+        place = {"address": f"10.0.7.{number}"}
+        ended = {"closed_by": "broker", "closed_at": moment(10), "broker_address": "10.0.7.90"}
+        client = tables.client(f"shop-{number}", **place, **ended)
+        client.produce(3, "orders", number)
+        if bad:
+            client.produce(6, "orders", number, error_code=None)
+        elsewhere = tables.client(f"shop-{number}", **place, broker_address="10.0.7.91", closed="end of capture")
+        elsewhere.produce(10 + number * 4, "orders", number)
 
 
 @scene("broker_away", rows=2, client_id="reader", how="stopped answering", went_at=moment(10), needed_ms=6001)

@@ -70,6 +70,11 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     JOIN (SELECT *, went_us = max(went_us) OVER (PARTITION BY cluster) AS is_last FROM away) AS b
         ON b.cluster = a.cluster AND b.how = a.how AND abs(b.went_us - a.went_us) <= 1800000000
     GROUP BY a.cluster, a.broker, a.went_us
+), waiting AS ( -- what it waits for an answer to
+    SELECT connection_id, topic, partition, max(at_us) AS at_us
+    FROM client_batches
+    WHERE direction = 'produce' AND error_code IS NULL AND acks <> 0
+    GROUP BY connection_id, topic, partition
 ), used AS (
     SELECT a.cluster, a.broker, a.how, a.went_us, a.last_us, a.back_us, d.client_id, d.client_address, d.kind, d.name, d.partition,
         max(d.software) AS software,
@@ -77,8 +82,9 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     FROM away AS a
     JOIN done AS d ON d.cluster = a.cluster AND d.broker = a.broker AND d.at_us BETWEEN a.went_us - 30000000 AND a.last_us
     JOIN connections AS c ON c.connection_id = d.connection_id
+    LEFT JOIN waiting AS w ON d.kind = 'produce' AND w.connection_id = d.connection_id AND w.topic = d.name AND w.partition = d.partition
     WHERE (c.closed_at IS NULL OR epoch_us(c.closed_at) >= a.went_us) -- else the client itself had ended that work
-        AND (d.kind <> 'produce' OR d.at_us >= a.went_us - 5000000) -- nor is it known to write to that partition soon
+        AND (d.kind <> 'produce' OR greatest(d.at_us, coalesce(w.at_us, 0)) >= a.went_us - 5000000) -- nor is it known to write to that partition soon
     GROUP BY a.cluster, a.broker, a.how, a.went_us, a.last_us, a.back_us, d.client_id, d.client_address, d.kind, d.name, d.partition
 ), again AS (
     SELECT u.cluster, u.broker, u.how, u.went_us, u.client_id, u.client_address, u.kind, u.name, u.partition, min(d.at_us) AS again_us,

@@ -8,9 +8,12 @@ meaning: >
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
   Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear (where nobody works, only that the broker ends TLS without an answer is known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login, or none works and three end so. Logins that the broker refuses are in authentication_failed. Where it ends three
+  others work only after a login, or none works and three end so, or none works any more and ten end so. Logins that the broker refuses are in authentication_failed. Where it ends three
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
   ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
+  Where a port offers what controllers do and no Metadata, it is theirs, and one connection of a client is enough. Where the client ends
+  three sooner after its request than an answer needs for the way (measured from its SYN to its first request), its timeout is too short.
+  Where three were answered at their opening, nothing came after that, not even an end, and the client opened the next one, larger packets vanish.
   Otherwise it is unknown: the login, or an address that is out of reach.
 basis:
   rests_on: connections that end after their opening, and the other connections at that port
@@ -44,13 +47,14 @@ verdict: "{rows:client connects/clients connect} without getting to work. {most 
 order: 20
 only_if: >-
   FROM connections AS c
-  WHERE closed <> 'end of capture' AND epoch_us(coalesce(closed_at, last_seen_at)) - epoch_us(first_seen_at) <= $max_seconds * 1000000
+  WHERE (closed <> 'end of capture' OR requests > 0) AND epoch_us(coalesce(closed_at, last_seen_at)) - epoch_us(first_seen_at) <= $max_seconds * 1000000
     AND (responses > 0 OR closed_by = 'broker' OR not_kafka = 'tls') AND connection_id NOT IN (
       SELECT connection_id FROM exchanges
       WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36))
-  HAVING count(*) >= $min_connections OR (count(*) >= $min_certain_connections AND (
+    OR connection_id IN (SELECT connection_id FROM exchanges WHERE NOT regexp_matches(array_to_string(offered_versions, ' '), '(^| )3:'))
+  HAVING count(*) >= least($min_connections, 3 * $min_certain_connections) OR (count(*) >= $min_certain_connections AND (
     count(CASE WHEN closed_by = 'broker' OR not_kafka = 'tls' THEN 1 END) > 0
-    OR EXISTS (SELECT 1 FROM exchanges WHERE error_name = 'ILLEGAL_SASL_STATE')))
+    OR EXISTS (SELECT 1 FROM exchanges WHERE error_name = 'ILLEGAL_SASL_STATE' OR NOT regexp_matches(array_to_string(offered_versions, ' '), '(^| )3:'))))
 frame:
   group_by: [client_id, client_address, broker, cause]
   values:
@@ -65,12 +69,12 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'ended before any answer') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
+    severity: CASE WHEN cause IN ('unknown', 'ended before any answer', 'nothing more arrives') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
       THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-
     (cause NOT IN ('unknown', 'ended before any answer') AND connections >= $min_certain_connections * CASE
-      WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes')
+      WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes', 'waits less than the way takes', 'nothing more arrives')
       THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC
@@ -83,14 +87,15 @@ WITH worked AS (
         count(CASE WHEN api_key NOT IN (17, 18, 36) AND response_at IS NULL AND expects_response THEN 1 END) > 0 AS is_refused,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
-        max(exchange) AS exchange,
+        max(exchange) AS exchange, epoch_us(min(request_at)) AS first_us, epoch_us(max(request_at)) AS last_us,
         max(CASE WHEN is_left THEN struct_pack(
             exchange := exchange, api_key := api_key, api_version := api_version, size := request_size, name := api_name) END) AS ended_at,
         max(CASE WHEN api_key = 0 AND response_at IS NOT NULL THEN request_size END) AS answered_size
     FROM (SELECT *, api_key NOT IN (3, 17, 18, 36) AND response_at IS NULL AND expects_response AS is_left FROM exchanges)
     GROUP BY connection_id
 ), listeners AS ( -- what those who work speak
-    SELECT c.broker, bool_and(c.tls_version IS NULL) AS is_clear, bool_and(c.sasl_mechanism IS NOT NULL) AS has_sasl
+    SELECT c.broker, bool_and(c.tls_version IS NULL) AS is_clear, bool_and(c.sasl_mechanism IS NOT NULL) AS has_sasl,
+        max(c.last_seen_us) AS until_us
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     WHERE c.responses > 0 AND c.not_kafka IS NULL AND (w.work > 0 OR w.has_metadata)
@@ -100,14 +105,36 @@ WITH worked AS (
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     GROUP BY c.broker
-), wanting AS ( -- where nobody works, and connections without a login end at the first request that is not part of one
+), controllers AS ( -- their listeners offer no Metadata; brokers and tools for controllers do other things there
+    SELECT broker_address, broker_port
+    FROM broker_versions
+    GROUP BY broker_address, broker_port
+    HAVING count(CASE WHEN api_key = 3 THEN 1 END) = 0 AND count(CASE WHEN api_key IN (52, 62) THEN 1 END) > 0
+), silent AS ( -- answered once, then without a packet, not even one that closes it, when the client opens the next one
+    SELECT connection_id
+    FROM (
+        SELECT *, lead(first_seen_us) OVER (PARTITION BY client_id, client_address, broker ORDER BY first_seen_us) AS next_us,
+            count(CASE WHEN is_open THEN 1 END) OVER (PARTITION BY client_id, client_address, broker) AS of_these,
+            count(CASE WHEN NOT is_open THEN 1 END) OVER (PARTITION BY client_id, client_address, broker) AS of_others,
+            sum(work) OVER (PARTITION BY client_id, client_address, broker) AS works
+        FROM (
+            SELECT c.*, coalesce(w.work, 0) AS work,
+                c.closed = 'end of capture' AND c.closed_by IS NULL AND c.requests > 0 AND c.responses = c.requests AND c.gaps = 0
+                    AND coalesce(w.work, 0) = 0 AND NOT w.has_metadata AS is_open
+            FROM client_connections AS c
+            JOIN worked AS w ON w.connection_id = c.connection_id
+        ) AS o
+    ) AS n
+    WHERE is_open AND works = 0 AND of_these >= 4 AND of_these > 2 * of_others AND next_us - last_seen_us >= 1000000
+), wanting AS ( -- where nobody works, or nobody any more since it was started with other settings, and connections without a login end at the first request that is not part of one
     SELECT c.broker
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
+    LEFT JOIN listeners AS l ON l.broker = c.broker
     WHERE c.closed_by = 'broker' AND c.sasl_mechanism IS NULL AND c.not_kafka IS NULL AND w.is_refused AND w.work = 0 AND NOT w.has_metadata
-        AND c.broker NOT IN (SELECT broker FROM listeners)
-    GROUP BY c.broker
-    HAVING count(*) >= 3 AND count(CASE WHEN c.responses > 0 THEN 1 END) > 0
+        AND (l.broker IS NULL OR c.first_seen_us > l.until_us)
+    GROUP BY c.broker, l.broker
+    HAVING count(*) >= 3 AND (l.broker IS NULL OR (count(*) >= 10 AND max(c.first_seen_us) - min(c.first_seen_us) >= 5000000)) AND count(CASE WHEN c.responses > 0 THEN 1 END) > 0
 ), causes AS (
     SELECT c.*, w.error_name, w.exchange, coalesce(w.has_metadata, false) AS has_metadata,
         CASE WHEN c.closed_by = 'broker' THEN w.ended_at.name || ' v' || w.ended_at.api_version END AS ended_api,
@@ -118,6 +145,8 @@ WITH worked AS (
                 AND l.broker IS NULL AND c.broker NOT IN (SELECT broker FROM client_connections WHERE tls_version IS NOT NULL) AND (is_kafka_port(r.broker_port) OR c.broker IN (SELECT address FROM advertised_brokers))
                 THEN 'TLS that the broker ends without an answer'
             WHEN c.not_kafka IS NOT NULL THEN NULL
+            WHEN k.broker_port IS NOT NULL THEN 'listener of controllers'
+            WHEN s.connection_id IS NOT NULL THEN 'nothing more arrives'
             WHEN l.has_sasl AND c.sasl_mechanism IS NULL AND c.closed_by = 'broker' AND w.is_refused AND NOT w.has_metadata
                 THEN 'no login at a listener of SASL'
             WHEN w.error_name = 'ILLEGAL_SASL_STATE' AND l.has_sasl IS NOT TRUE THEN 'login at a listener without SASL'
@@ -131,6 +160,10 @@ WITH worked AS (
                 THEN 'no login at a listener of SASL'
             WHEN c.closed_by = 'broker' AND c.responses = 0 AND c.requests = 1 AND l.broker IS NOT NULL AND w.ended_at IS NULL
                 THEN 'ended before any answer'
+            -- from its SYN to its first request is once there and back
+            WHEN c.closed_by = 'client' AND c.tls_version IS NULL AND w.first_us - epoch_us(r.syn_at) >= 100000
+                AND c.closed_us - w.last_us BETWEEN 1 AND w.first_us - epoch_us(r.syn_at)
+                THEN 'waits less than the way takes'
             ELSE 'unknown'
         END AS cause
     FROM client_connections AS c
@@ -141,12 +174,15 @@ WITH worked AS (
     LEFT JOIN connections AS r ON r.connection_id = c.connection_id
     LEFT JOIN broker_versions AS v ON v.broker_address = r.broker_address AND v.broker_port = r.broker_port
         AND v.api_key = w.ended_at.api_key
+    LEFT JOIN silent AS s ON s.connection_id = c.connection_id
+    LEFT JOIN controllers AS k ON k.broker_address = r.broker_address AND k.broker_port = r.broker_port AND c.responses > 0
+        AND c.client_address NOT IN (SELECT broker_address FROM connections WHERE responses > 0)
     -- without a response, nothing is known unless the broker was seen to close
-    WHERE coalesce(w.work, 0) = 0 AND (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us <= $max_seconds * 1000000
-        AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls')
+    WHERE coalesce(w.work, 0) = 0 AND (k.broker_port IS NOT NULL OR s.connection_id IS NOT NULL OR (c.closed <> 'end of capture' OR c.closed_by = 'broker') AND coalesce(c.closed_us, c.last_seen_us) - c.first_seen_us <= $max_seconds * 1000000
+        AND (c.responses > 0 OR c.closed_by = 'broker' OR c.not_kafka = 'tls'))
 ), named AS (
     SELECT * EXCLUDE (cause), -- a connection may end before its answer is seen
-        CASE WHEN cause = 'unknown' AND max(CASE WHEN cause IN ('version that the broker refuses', 'request larger than the broker takes') THEN 1 END)
+        CASE WHEN cause = 'unknown' AND max(CASE WHEN cause IN ('version that the broker refuses', 'request larger than the broker takes', 'no login at a listener of SASL') THEN 1 END)
             OVER (PARTITION BY client_id, client_address, broker) = 1 THEN NULL -- its other attempts have the same cause
         WHEN cause = 'unknown' AND max(
             CASE WHEN error_name IN ('SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM') THEN 1 END
@@ -169,6 +205,9 @@ WITH worked AS (
             WHEN 'login at a listener without SASL' THEN 'security.protocol to PLAINTEXT or SSL, or the port'
             WHEN 'version that the broker refuses' THEN 'its release, or the release that it takes the broker for'
             WHEN 'request larger than the broker takes' THEN 'the size of its requests, or socket.request.max.bytes'
+            WHEN 'listener of controllers' THEN 'bootstrap.servers to the port of the brokers'
+            WHEN 'nothing more arrives' THEN 'the MTU on the way, where large packets may vanish (a tunnel or VPN)'
+            WHEN 'waits less than the way takes' THEN 'its request timeout, which is shorter than the way there and back'
             WHEN 'ended before any answer' THEN 'max.connections.per.ip, its open connections, or a firewall'
             ELSE CASE WHEN has_metadata OR (max(responses) > 0 AND count(sasl_mechanism) + count(error_name) + count(CASE WHEN closed_by = 'broker' THEN 1 END) = 0)
                     THEN 'advertised.listeners, or how often it connects'
