@@ -26,7 +26,7 @@ parameters:
   min_setbacks: {default: 3, meaning: "Fewer such commits of a group for a topic are not listed: a rebalance may bring some."}
 verdict: "{count group_id:group/groups} whose committed offsets go back and forth. {most setbacks}: {group_id} on {topic}, {setbacks:time/times} by {clients:client/clients}, by up to {records:record/records}; cause: {cause}, {client_id} at {client_address}[{rows where cause=two readers:?}. Let each partition have one reader][{rows where cause=one that commits out of order:?}. Commit the first offset that is not handled yet]."
 order: 21
-only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_setbacks AND count(DISTINCT coalesce(client_id, '') || connection_id) > 1
+only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_setbacks AND count(DISTINCT connection_id || ' ' || exchange) > 1
 frame:
   group_by: [cluster, group_id, topic, cause]
   values:
