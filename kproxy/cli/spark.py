@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy import __version__
+from kproxy.analyses.loading import Kind, identify_source
 from kproxy.cli import end_start_up, report_request
 from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
@@ -21,7 +22,7 @@ from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.times import counted
-from kproxy.pipeline.decoded_log import open_named
+from kproxy.pipeline.inputs import find_inputs
 from kproxy.pipeline.sink import check_output
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ def ingest(
     """
     if follow and checkpoint is None:
         raise UsageError("--follow needs --checkpoint DIR")
+    if Path(output).is_file():
+        raise UsageError(f"{output} is a file; -o wants a folder")
     if once and not follow:
         raise UsageError("--once is for --follow")
     sources = pop_schemas(others, records=records)
@@ -199,7 +202,11 @@ def ingest(
     metavar="DIR",
     help="A disk that all executors see; a cluster needs it for captures, logs, lakes, and --cluster, --from, --to.",
 )
-@click.option("--master", metavar="URL", help="Spark's master; spark-submit's by default, else local[*].")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark's master; spark-submit's by default, else this machine, without Spark where the sources do not need it.",
+)
 def report(
     sources: tuple[str, ...],
     cluster: str | None,
@@ -230,21 +237,27 @@ def report(
     if not sources:
         raise UsageError("name tables, captures or decoded logs: kproxy-spark report tables")
     check_output(request.output, [Path(source) for source in sources])
-    for file in map(Path, sources):
-        if file.is_file() or file.is_char_device():
-            open_named(file).close()  # raises UsageError for what is no capture
     plan = report_request.make_plan(request, sources, COMMAND)
     first_day, last_day = parse_day("--from", first), parse_day("--to", last)
     if first_day is not None and last_day is not None and first_day > last_day:
         raise UsageError("--from is a later day than --to")
-    from kproxy.spark.session import open_context  # noqa: PLC0415 - an extra
+    from kproxy.spark.local import LocalContext  # noqa: PLC0415 - after the mistakes of the command line
+    from kproxy.spark.report import Narrowed, SparkTables, needs_spark  # noqa: PLC0415 - needs DuckDB and pyarrow
+    from kproxy.spark.session import is_wanted, open_context  # noqa: PLC0415
+
+    here = [identify_source(Path(source)) for source in sources if not needs_spark(source)]
+    if files := [source.path for source in here if source.kind is Kind.EVENTS]:
+        find_inputs(files)  # raises UsageError before Spark starts
+    only = Narrowed(cluster, first_day, last_day)
 
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(wanted=not request.quiet))
-        meter.show("Spark is started")
-        context = open_context("kproxy report", master)
+        if is_wanted(master) or only.narrows or any(map(needs_spark, sources)):
+            meter.show("Spark is started")
+            context: Context = open_context("kproxy report", master)
+        else:
+            context = LocalContext()
         from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
-        from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
         from kproxy.spark.rows import Options  # noqa: PLC0415
 
         scratch = None
@@ -258,13 +271,14 @@ def report(
             context,
             sources,
             folders=request.folders,
-            only=Narrowed(cluster, first_day, last_day),
+            only=only,
             options=Options(records="records" in plan.tables, keylog=keylog, schemas=schemas),
             compare=request.compares and len(sources) == 2,
             spans=plan.spans,
             scratch=scratch,
         )
         stack.callback(tables.close)
+        tell(tables.notes, "kproxy-spark")
         tables.damages = [damage for damage in tables.damages if not damage.endswith(STILL_GROWING)]
         meter.show("the analyses are run")
         tables.prepare(plan.analyses, plan.values)

@@ -12,9 +12,9 @@
     rows.py         one file to rows in one task; rows to Parquet files by table and day, or to chunks in an RDD; Spark's types
     divided.py      one large capture, in one file or many, on all executors, in the stages below; the shuffle through files of
                     the staging folder
-    local.py        the cores of one machine in place of Spark, for ingest
+    local.py        the cores of one machine in place of Spark, where the sources and the output need no Spark
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
-    report.py       the analyses in DuckDB on the executors, of some clusters or days; sources.py: tables that Spark has to copy
+    report.py       the analyses in DuckDB on the executors; sources.py: what Spark has to copy, of all or some days
     topic_view.py   a view of one topic: a typed column for each field of its values
     session.py      the Spark session or context of a job
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL, MARKER, check_marker, marker_text
@@ -399,5 +399,8 @@ def tables_of(options: Options) -> list[Table]:
 def mark_of(options: Options, cluster: str | None) -> str:
     """A hash of what decides which rows are made: options, and versions of the tables."""
     versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
-    text = msgspec.json.encode([options, cluster, versions], enc_hook=str)  # folders of schemas are paths
+    own = {
+        name: value for name, value in asdict(options).items() if name != "capture"
+    }  # of rows that are read only once
+    text = msgspec.json.encode([own, cluster, versions], enc_hook=str)  # folders of schemas are paths
     return blake2b(text, digest_size=8).hexdigest()

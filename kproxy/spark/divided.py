@@ -478,7 +478,7 @@ def decode(
     writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:
-        reader = ConnectionReader(run, file.name, shared.value)
+        reader = ConnectionReader(run, options.capture or file.name, shared.value)
         for key, some in groupby(blocks, key=lambda item: item[0][0]):
             if key == FRAGMENTS:
                 yield Decoded(partition, [], Learned(), [], FRAGMENTS_INSIDE)

@@ -22,7 +22,7 @@ from kproxy.capture.reader import GZIP_MAGIC, ZSTD_MAGICS, ByteSource, RawFile, 
 from kproxy.capture.splitting import SeekableFile, read_at
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_stream
-from kproxy.pipeline.inputs import files_of
+from kproxy.pipeline.inputs import USUAL_NAME, files_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -194,7 +194,7 @@ def is_remote(name: str) -> bool:
 
 def may_be_namespace(name: str) -> bool:
     """Whether a name is that of a namespace if the session has its catalog: lake.kafka, and there is no such file."""
-    return bool(NAMESPACE.fullmatch(name)) and not Path(name).exists()
+    return bool(NAMESPACE.fullmatch(name)) and not USUAL_NAME.search(name) and not Path(name).exists()
 
 
 def _local(path: Path) -> InputFile:

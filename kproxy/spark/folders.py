@@ -11,10 +11,13 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kproxy.errors import UsageError
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 TEMPORARY = ".tmp"
+LONGEST_REASON = 300
 
 
 class Folder(Protocol):
@@ -45,11 +48,19 @@ class Folder(Protocol):
 
 
 def open_folder(context: "SparkContext | None", name: str) -> Folder:
-    """Open a directory. Only file systems of Hadoop need a context."""
+    """Open a directory. Only file systems of Hadoop need a context. Raises UsageError for what Hadoop cannot open."""
     if "://" not in name or name.startswith("file://"):
         return LocalFolder(Path(name.removeprefix("file://")).absolute())  # executors work in folders of their own
     assert context is not None
-    return HadoopFolder(context, name)
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - an extra
+
+    try:
+        folder = HadoopFolder(context, name)
+        folder.has_folder("")
+    except Py4JJavaError as error:
+        reason = str(error.java_exception).splitlines()[0][:LONGEST_REASON]
+        raise UsageError(f"{name}: Spark's Hadoop cannot open it: {reason}") from None
+    return folder
 
 
 class LocalFolder:

@@ -211,7 +211,7 @@ def decode_whole(options: Options, staging: str | None, task: Task) -> Iterator[
 
 def _decode_whole(options: Options, staging: str | None, task: Task, result: Result) -> Iterator[Chunk]:
     file = task.file
-    reader = FileRows(file.path, file.name, options, task.share, task.data, file.paths[1:])
+    reader = FileRows(file.path, options.capture or file.name, options, task.share, task.data, file.paths[1:])
     writer: PartWriter | None = None
     for table, rows in reader.read():
         if writer is None:

@@ -1,4 +1,4 @@
-"""The cores of this machine in place of Spark: as much of a SparkContext as ingest needs, without a JVM.
+"""The cores of this machine in place of Spark: as much of a SparkContext as ingest and report need, without a JVM.
 
     ingest(LocalContext(), inputs, output)
 

@@ -5,12 +5,13 @@
     tables.run(library.load()["map"])       -> pyarrow.Table: the rows, in their order
     kproxy.analyses.report.verdicts.make_report(tables, analyses, {})
 
-First there is a folder of Parquet files for each source, which all executors see. A folder of tables is read where it is;
-captures and logs are decoded by ingest, all in one go; Spark copies the rows of lakes, of other file systems, and of single
-clusters or days. Then one job has TASKS tasks, each with some analyses. No view is made twice: the driver makes those that many
-analyses need, and hands them over as files; the others are made by the task that answers all analyses which need them. An
-executor's first task opens the folders in DuckDB, the next ones find them open (OpenedTables). So executors may come at any time,
-and each takes as many tasks as it can do. Tables of less than SMALL bytes are not worth a job: DuckDB answers in the driver.
+Captures, logs and tables of less than SMALL bytes are not worth a job: the driver answers, as kproxy report does. Of others there
+is first a folder of Parquet files for each source, which all executors see. A folder of tables is read where it is; captures and
+logs are decoded by ingest, all in one go; Spark copies the rows of lakes, of other file systems, and of single clusters or days.
+Then one job has TASKS tasks, each with some analyses. No view is made twice: the driver makes those that many analyses need, and
+hands them over as files; the others are made by the task that answers all analyses which need them. An executor's first task
+opens the folders in DuckDB, the next ones find them open (OpenedTables). So executors may come at any time, and each takes as
+many tasks as it can do. With a LocalContext, the executors are processes on this machine.
 
 Narrowed to some days: a row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which
 have no time, to the day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day
@@ -21,17 +22,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
-from pyspark.sql import SparkSession, functions
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, known_to
@@ -39,18 +39,18 @@ from kproxy.analyses.duck import RECORDS_MEMORY, Database
 from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES, schema_of
-from kproxy.spark.catalog import safe
+from kproxy.pipeline.inputs import files_of
+from kproxy.pipeline.run import Options as RunOptions
+from kproxy.spark.files import is_remote, may_be_namespace
 from kproxy.spark.ingest import ingest
-from kproxy.spark.rows import TIMES, Options
-from kproxy.spark.sources import Source, is_tables, open_source, open_tables
+from kproxy.spark.local import LocalContext, spark_of
+from kproxy.spark.rows import Options
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import Column, DataFrame
+    from kproxy.spark.local import Context
+    from kproxy.spark.sources import Source
 
-SMALL = 16 << 20  # bytes of Parquet, for which DuckDB takes about 11 s
-DAY_FORMAT = "yyyy-MM-dd"
-MOST_NAMED = 20
+SMALL = 16 << 20  # bytes of sources, for which DuckDB takes about 11 s
 TASKS = 16  # the analysis that takes longest takes an eighth of the time of all
 FEW = 4  # analyses that need a view: one task makes it, and answers them; the driver makes it for more
 
@@ -66,6 +66,10 @@ class Narrowed(Struct, frozen=True):
     def has_days(self) -> bool:
         return self.first is not None or self.last is not None
 
+    @property
+    def narrows(self) -> bool:
+        return self.cluster is not None or self.has_days
+
 
 class Folders(Struct, frozen=True):
     """What a task needs to open the tables: plain values."""
@@ -74,19 +78,23 @@ class Folders(Struct, frozen=True):
     views: dict[str, View]
     compare: bool
     spans: tuple[Span, Span] | None
+    options: RunOptions  # of captures among them
     report: str  # a name of its own: what is opened for one report may have changed before the next
+    scratch: str | None = None  # where DuckDB makes its temporary directories; None: in a task where Spark does
     made: dict[str, str] = {}  # views that were made already, and the files with their rows
 
-    def open(self, scratch: Path | None = None) -> Database:
-        """The tables in DuckDB, in one thread. *scratch*: the folder for its temporary directory."""
+    def open(self, otherwise: str = "") -> Database:
+        """The tables in DuckDB, in one thread. *otherwise*: in place of ``scratch``."""
+        scratch = self.scratch or otherwise
         database = Database(
             self.places,
             views=self.views,
             compare=self.compare,
             spans=self.spans,
             memory=RECORDS_MEMORY,
-            wanted=TABLES,
-            scratch=scratch,
+            wanted=[name for name in TABLES if name != "records" or self.options.records],
+            options=self.options,
+            scratch=Path(scratch) if scratch else None,
         )
         database.connection.execute("SET threads = 1")
         for name, file in self.made.items():
@@ -106,7 +114,7 @@ class SparkTables:
     """The tables of some sources, and the answers to analyses of them.
 
     Args:
-        context: of the job.
+        context: of the job; a LocalContext, unless a source needs Spark, or only some rows are wanted.
         sources: directories or namespaces of tables (see sources.py), files and patterns.
         folders: users' folders of analyses, for their views.
         only: which of their rows.
@@ -115,14 +123,14 @@ class SparkTables:
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
         scratch: an empty or a new folder that all executors see, for rows that have to be copied; None: there is none.
 
-    ``damages`` has a sentence for each place where a source could not be read.
+    ``damages`` has a sentence for each place where a source could not be read, ``notes`` for each file that is a copy of another.
 
     Raises UsageError for a source that is none, or has no such cluster.
     """
 
     def __init__(
         self,
-        context: "SparkContext",
+        context: "Context",
         sources: Sequence[str],
         *,
         folders: Iterable[Path | str] = (),
@@ -135,19 +143,32 @@ class SparkTables:
         self.sources = list(sources)
         self.only = only
         self.damages: list[str] = []
-        self.segments_again: int | None = None  # tasks do not count them
+        self.notes: list[str] = []
+        self.segments_again: int | None = None  # ingest does not count them
         self._context = context
         self._options = options
         self._scratch = scratch
         self._answers: dict[str, Answered] = {}
+        self._is_small = not only.narrows and sum(map(size_of, self.sources)) < SMALL
         groups = [[name] for name in self.sources] if compare else self._grouped(self.sources)
-        places = [place for group in groups for place in self._places(group)]
-        self._folders = Folders(places, library.load_views(folders), compare, spans, uuid4().hex)
+        places = self.sources if self._is_small else [place for group in groups for place in self._places(group)]
+        self._folders = Folders(
+            places,
+            library.load_views(folders),
+            compare,
+            spans,
+            replace(options.run_options(), contain=()),
+            uuid4().hex,
+            scratch if isinstance(context, LocalContext) else None,
+        )
+        if self._is_small:
+            self.damages, self.notes = self._database.damages, self._database.notes
+            self.segments_again = self._database.segments_again
 
     def prepare(self, analyses: Sequence[Analysis], parameters: Mapping[str, Value]) -> None:
         """Answer these analyses in one job, unless there are few rows."""
-        files = [file for place in self._folders.places for some in table_files(Path(place)).values() for file in some]
-        if len(analyses) < 2 or sum(file.stat().st_size for file in files) < SMALL:
+        if self._is_small or len(analyses) < 2 or sum(map(size_of, self._folders.places)) < SMALL:
+            self._database.look_ahead(analyses, parameters)
             return
         asked = [(analysis, known_to(analysis, parameters)) for analysis in analyses]
         users, folders = users_of(asked, self._folders.views), self._folders
@@ -155,6 +176,8 @@ class SparkTables:
             made = Path(self._new_folder("views"))
             many = [name for name in folders.views if len(users.get(name, ())) > FEW]
             folders = replace(folders, made={name: self._database.write_view(name, made) for name in many})
+            self.close()  # it is not open while processes are forked, and knows these views when it is opened again
+            self._folders = folders
         tasks = in_tasks(asked, users)
         answers = self._context.parallelize(tasks, len(tasks)).flatMap(partial(answer_in_task, folders))
         self._answers = dict(answers.collect())
@@ -175,7 +198,7 @@ class SparkTables:
     def close(self) -> None:
         """Close the driver's DuckDB."""
         if "_database" in self.__dict__:
-            self._database.close()
+            self.__dict__.pop("_database").close()
 
     @cached_property
     def _database(self) -> Database:
@@ -187,37 +210,54 @@ class SparkTables:
         """Yield each source with tables alone, and all files together: they are decoded in one go."""
         files = []
         for name in names:
-            if self._is_local(name) or is_tables(self._context, name):
+            if has_tables(name) or self._is_of_spark(name):
                 yield [name]
             else:
                 files.append(name)
         if files:
             yield files
 
-    def _is_local(self, name: str) -> bool:
-        return "://" not in name and Path(name).is_dir() and holds_tables(Path(name))
+    def _is_of_spark(self, name: str) -> bool:
+        """Whether they are tables that Spark has to read."""
+        if not needs_spark(name):
+            return False
+        from kproxy.spark.sources import is_tables  # noqa: PLC0415 - needs pyspark
+
+        return is_tables(spark_of(self._context), name)
 
     def _places(self, names: list[str]) -> Iterator[str]:
         """Yield the folder of tables of a group of sources."""
-        narrows = self.only.cluster is not None or self.only.has_days
-        name, has_tables = names[0], self._is_local(names[0])
-        if has_tables and not narrows:
+        name, is_here = names[0], has_tables(names[0])
+        if is_here and not self.only.narrows:
             identify_source(Path(name))  # in a task, what it raises would be a failure of that
             yield str(Path(name).absolute())
             return
-        if has_tables or is_tables(self._context, name):
+        if is_here or self._is_of_spark(name):
+            from pyspark.sql import SparkSession  # noqa: PLC0415 - without rows to copy, Spark is not needed
+
+            from kproxy.spark.sources import open_source  # noqa: PLC0415
+
             yield self._copied(open_source(SparkSession.builder.getOrCreate(), name))
             return
         decoded = self._new_folder(name)
-        self.damages += ingest(self._context, names, decoded, options=self._options).problems
-        if narrows:
+        options = replace(self._options, capture=Path(name).name)  # one capture, as in kproxy report
+        self.damages += ingest(self._context, names, decoded, options=options, note=self.notes.append).problems
+        if self.only.narrows:
+            from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+            from kproxy.spark.sources import Source, open_tables  # noqa: PLC0415
+
             spark = SparkSession.builder.getOrCreate()
             tables = {table: rows.drop("cluster", "day") for table, rows in open_tables(spark, decoded).items()}
             decoded = self._copied(Source(name, tables))
         yield decoded
 
-    def _copied(self, source: Source) -> str:
+    def _copied(self, source: "Source") -> str:
         """Write the rows of a source that are wanted as Parquet, and return the folder."""
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+        from kproxy.spark.sources import check_cluster, narrow  # noqa: PLC0415
+
         SparkSession.builder.getOrCreate().conf.set("spark.sql.session.timeZone", "UTC")
         tables = narrow(source.name, source.tables, self.only)
         if self.only.cluster is not None:
@@ -238,6 +278,25 @@ class SparkTables:
         (folder / "connections").mkdir(parents=True)
         pq.write_table(schema_of(TABLES["connections"]).empty_table(), folder / "connections" / "none.parquet")
         return str(folder.absolute())
+
+
+def has_tables(name: str) -> bool:
+    return "://" not in name and Path(name).is_dir() and holds_tables(Path(name))
+
+
+def needs_spark(name: str) -> bool:
+    """Whether it may be what only Spark reads: a lake, or what is not on this machine's disks."""
+    path = Path(name)
+    in_lake = path.is_dir() and not holds_tables(path) and any((path / table).is_dir() for table in TABLES)
+    return in_lake or is_remote(name) or may_be_namespace(name)
+
+
+def size_of(name: str) -> float:
+    """Bytes of a source on this machine, as far as they are known before it is read; infinite otherwise."""
+    if needs_spark(name):
+        return inf
+    files = [file for some in table_files(Path(name)).values() for file in some] or files_of(Path(name))
+    return sum(file.stat().st_size if file.is_file() else inf for file in files)
 
 
 Asked = tuple[Analysis, dict[str, Value]]
@@ -286,10 +345,9 @@ class OpenedTables:
     def use(self, folders: Folders) -> Iterator[Database]:
         if self._database is None or self._folders != folders:
             self._close()
-            local = os.environ.get("SPARK_LOCAL_DIRS")
-            self._folders, self._database = folders, folders.open(Path(local.split(",")[0]) if local else None)
+            self._folders, self._database = folders, folders.open(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0])
         yield self._database
-        if "SPARK_REUSE_WORKER" not in os.environ:
+        if folders.scratch is None and "SPARK_REUSE_WORKER" not in os.environ:
             self._close()
 
     def _close(self) -> None:
@@ -314,69 +372,3 @@ def answer_in_task(folders: Folders, asked: list[Asked]) -> Iterator[tuple[str, 
             with pa.ipc.new_stream(sink, rows.schema) as writer:
                 writer.write_table(rows)
             yield analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
-
-
-def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":
-    """Narrow the tables of a source. Raises UsageError for a cluster, if the source does not say whose traffic its rows are."""
-    narrowed = dict(tables)
-    if to.cluster is not None:
-        if "cluster" not in narrowed["connections"].columns:
-            raise UsageError(
-                f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says which cluster a row belongs to"
-            )
-        names = names_of(to.cluster)
-        own = narrowed["connections"].where(functions.col("cluster").isin(names))
-        narrowed = {name: _of_cluster(frame, names, own) for name, frame in narrowed.items()}
-    if to.has_days:
-        narrowed = {name: _of_days(name, frame, narrowed["exchanges"], to) for name, frame in narrowed.items()}
-    return narrowed
-
-
-def names_of(cluster: str) -> list[str]:
-    """The values that the column cluster may have: the name as ingest makes it a folder's, or as Spark reads it back."""
-    return sorted({safe(cluster), unquote(safe(cluster), "latin-1")})
-
-
-def check_cluster(tables: "list[DataFrame]", cluster: str) -> None:
-    """Raise UsageError if no table of connections has this cluster; list the known clusters."""
-    every = reduce(lambda one, other: one.union(other), [frame.select("cluster") for frame in tables])
-    there = sorted(unquote(row[0]) for row in every.distinct().limit(1_000).collect() if row[0] is not None)
-    if not {*there} & {cluster, *names_of(cluster), *map(unquote, names_of(cluster))}:
-        listed = ", ".join(there[:MOST_NAMED]) + (", ..." if len(there) > MOST_NAMED else "")
-        raise UsageError(f"there is no cluster {cluster[:80]!r} in these tables; there are {listed or 'none'}")
-
-
-def _of_cluster(frame: "DataFrame", names: list[str], connections: "DataFrame") -> "DataFrame":
-    if "cluster" in frame.columns:
-        return frame.where(functions.col("cluster").isin(names))
-    return frame.join(connections.select("connection_id"), "connection_id", "left_semi").select(frame.columns)
-
-
-def _of_days(name: str, frame: "DataFrame", exchanges: "DataFrame", to: Narrowed) -> "DataFrame":
-    """Keep the rows of a table that belong to the days of *to*; a connection belongs to each day of its life."""
-    if name == "connections":
-        begins, ends = functions.col("first_seen_at"), functions.coalesce("last_seen_at", "first_seen_at")
-        return _between(frame, _day_of(frame, begins), _day_of(frame, ends), to)
-    times = [each for each in TIMES if each in frame.columns]
-    if "day" in frame.columns:
-        day = functions.col("day")
-    elif times:
-        day = _day(functions.coalesce(*times))
-    else:
-        wanted = _of_days("exchanges", exchanges, exchanges, to).select("connection_id", "exchange")
-        return frame.join(wanted, ["connection_id", "exchange"], "left_semi").select(frame.columns)
-    return _between(frame, day, day, to)
-
-
-def _between(frame: "DataFrame", begins: "Column", ends: "Column", to: Narrowed) -> "DataFrame":
-    if to.first is not None:
-        frame = frame.where(ends >= to.first.isoformat())
-    return frame if to.last is None else frame.where(begins <= to.last.isoformat())
-
-
-def _day_of(frame: "DataFrame", time: "Column") -> "Column":
-    return functions.coalesce(_day(time), functions.col("day")) if "day" in frame.columns else _day(time)
-
-
-def _day(time: "Column") -> "Column":
-    return functions.date_format(time, DAY_FORMAT)

@@ -61,6 +61,7 @@ class Options(Struct, frozen=True):
     where: str | None = None
     keylog: str | None = None  # a path that every executor can open
     schemas: SchemaSources = SchemaSources()  # folders and files that every executor can open
+    capture: str = ""  # the name of the capture in the tables, if all files are one; otherwise that of its first file
 
     def run_options(self) -> RunOptions:
         """The options for kproxy.pipeline.run. A connection that fails is counted, and does not end the task."""

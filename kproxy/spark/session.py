@@ -16,47 +16,55 @@ if TYPE_CHECKING:
 # executors on this machine (local-cluster), which take 3 s of CPU each in place of 6.5; spark.executor.extraJavaOptions win.
 JVM = "-XX:TieredStopAtLevel=1 -Dspark.ui.enabled=false"
 EXECUTORS_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+NO_START = (
+    "Spark does not start, for the reason above: it needs Java 17 or later (JAVA_HOME, or java in PATH), and a master such as"
+    " local[2], spark://HOST:7077, yarn or k8s://HOST:PORT"
+)
 
 
 def open_session(name: str, master: str | None = None) -> "SparkSession":
-    """Start a session, or return the existing one.
+    """As open_context, with SQL."""
+    open_context(name, master)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
-    Args:
-        name: of the job, in Spark's pages.
-        master: Spark's master URL; None: that of spark-submit, else all cores of this machine.
-
-    Raises UsageError where pyspark is missing.
-    """
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise _no_pyspark() from None
-    _prepare()
-    builder = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false")
-    if master is not None:
-        builder = builder.master(master)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session = SparkSession.builder.getOrCreate()
     # This logger repeats on standard error, with the JVM's stack, what PySpark raises anyway.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
 
 
 def open_context(name: str, master: str | None = None) -> "SparkContext":
-    """As open_session, for a job without SQL: its JVM starts with a third less CPU, and compiles little, for a short job."""
+    """Start a context, or return the existing one.
+
+    Args:
+        name: of the job, in Spark's pages.
+        master: Spark's master URL; None: that of spark-submit, else all cores of this machine.
+
+    Raises UsageError where pyspark or Java is missing, and for a master that is none or does not answer.
+    """
     try:
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an extra
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - an extra
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+        from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
     except ImportError:
-        raise _no_pyspark() from None
-    is_local = _prepare() and (master or "local").startswith("local")
-    if is_local:
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{JVM} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".rstrip()
+        raise UsageError("kproxy-spark needs pyspark: pip install 'kproxy-kafka[spark]'") from None
     settings = SparkConf().setAppName(name).set("spark.ui.showConsoleProgress", "false")
-    if is_local:
-        settings.setIfMissing("spark.executor.defaultJavaOptions", EXECUTORS_JVM)
+    if not is_submitted():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if (master or "local").startswith("local"):
+            os.environ["SPARK_SUBMIT_OPTS"] = f"{JVM} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".rstrip()
+            settings.setIfMissing("spark.executor.defaultJavaOptions", EXECUTORS_JVM)
     if master is not None:
         settings = settings.setMaster(master)
-    context = SparkContext.getOrCreate(settings)
+    try:
+        context = SparkContext.getOrCreate(settings)
+    except PySparkRuntimeError:  # the process of Java has ended, and has said why
+        raise UsageError(NO_START) from None
+    except Py4JJavaError as error:
+        raise UsageError(f"Spark does not start: {str(error.java_exception).splitlines()[0]}") from None
+    assert context._jsc is not None
+    if context._jsc.sc().isStopped():
+        raise UsageError(f"{context.master}: this master of Spark does not answer")
     context.setLogLevel("ERROR")
     return context
 
@@ -70,15 +78,3 @@ def is_wanted(master: str | None) -> bool:
 
 def is_submitted() -> bool:
     return "SPARK_ENV_LOADED" in os.environ
-
-
-def _prepare() -> bool:
-    """Make Spark's workers on this machine use this Python. Returns False under spark-submit, which decides itself."""
-    if is_submitted():
-        return False
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return True
-
-
-def _no_pyspark() -> UsageError:
-    return UsageError("kproxy-spark needs pyspark: pip install 'kproxy-kafka[spark]'")

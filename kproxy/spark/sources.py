@@ -7,29 +7,36 @@
 A frame has the columns of its contract; columns that older tables lack are NULL. It has ``cluster`` and ``day`` if the tables do.
 """
 
+from functools import reduce
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from msgspec import Struct
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession, functions
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Table
 from kproxy.output.tables.parquet import MARKER, check_marker
+from kproxy.spark.catalog import safe
 from kproxy.spark.files import is_hadoop, may_be_namespace
-from kproxy.spark.folders import Folder, open_folder
-from kproxy.spark.rows import contract, spark_schema
+from kproxy.spark.folders import LONGEST_REASON, Folder, open_folder
+from kproxy.spark.rows import TIMES, contract, spark_schema
 from kproxy.spark.writers import DELTA, ICEBERG, PARQUET, check_format
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from kproxy.spark.report import Narrowed
 
 PARTITIONS = ("cluster", "day")
 INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
-LONGEST_REASON = 300
+DAY_FORMAT = "yyyy-MM-dd"
+MOST_NAMED = 20
 
 
 class Source(Struct, frozen=True):
@@ -75,14 +82,11 @@ def _folder(context: "SparkContext", name: str) -> Folder | None:
     if any(letter in name for letter in "*?[") and "://" in name:
         return None
     try:
-        folder = open_folder(context, name)
-        folder.has_folder("")
-    except Py4JJavaError as error:
-        if not is_hadoop(name):  # pyarrow's schemes, which Hadoop need not know
-            return None
-        reason = str(error.java_exception).splitlines()[0][:LONGEST_REASON]
-        raise UsageError(f"{name}: Spark's Hadoop cannot open it: {reason}") from None
-    return folder
+        return open_folder(context, name)
+    except UsageError:
+        if is_hadoop(name):
+            raise
+        return None  # pyarrow's schemes, which Hadoop need not know
 
 
 def _has_tables(name: str) -> bool:
@@ -147,3 +151,69 @@ def _like(frame: "DataFrame", schema: "StructType") -> "DataFrame":
     return frame.select(
         columns + [functions.col(name).cast("string").alias(name) for name in PARTITIONS if name in have]
     )
+
+
+def narrow(source: str, tables: "Mapping[str, DataFrame]", to: "Narrowed") -> "dict[str, DataFrame]":
+    """Narrow the tables of a source. Raises UsageError for a cluster, if the source does not say whose traffic its rows are."""
+    narrowed = dict(tables)
+    if to.cluster is not None:
+        if "cluster" not in narrowed["connections"].columns:
+            raise UsageError(
+                f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says which cluster a row belongs to"
+            )
+        names = names_of(to.cluster)
+        own = narrowed["connections"].where(functions.col("cluster").isin(names))
+        narrowed = {name: _of_cluster(frame, names, own) for name, frame in narrowed.items()}
+    if to.has_days:
+        narrowed = {name: _of_days(name, frame, narrowed["exchanges"], to) for name, frame in narrowed.items()}
+    return narrowed
+
+
+def names_of(cluster: str) -> list[str]:
+    """The values that the column cluster may have: the name as ingest makes it a folder's, or as Spark reads it back."""
+    return sorted({safe(cluster), unquote(safe(cluster), "latin-1")})
+
+
+def check_cluster(tables: "list[DataFrame]", cluster: str) -> None:
+    """Raise UsageError if no table of connections has this cluster; list the known clusters."""
+    every = reduce(lambda one, other: one.union(other), [frame.select("cluster") for frame in tables])
+    there = sorted(unquote(row[0]) for row in every.distinct().limit(1_000).collect() if row[0] is not None)
+    if not {*there} & {cluster, *names_of(cluster), *map(unquote, names_of(cluster))}:
+        listed = ", ".join(there[:MOST_NAMED]) + (", ..." if len(there) > MOST_NAMED else "")
+        raise UsageError(f"there is no cluster {cluster[:80]!r} in these tables; there are {listed or 'none'}")
+
+
+def _of_cluster(frame: "DataFrame", names: list[str], connections: "DataFrame") -> "DataFrame":
+    if "cluster" in frame.columns:
+        return frame.where(functions.col("cluster").isin(names))
+    return frame.join(connections.select("connection_id"), "connection_id", "left_semi").select(frame.columns)
+
+
+def _of_days(name: str, frame: "DataFrame", exchanges: "DataFrame", to: "Narrowed") -> "DataFrame":
+    """Keep the rows of a table that belong to the days of *to*; a connection belongs to each day of its life."""
+    if name == "connections":
+        begins, ends = functions.col("first_seen_at"), functions.coalesce("last_seen_at", "first_seen_at")
+        return _between(frame, _day_of(frame, begins), _day_of(frame, ends), to)
+    times = [each for each in TIMES if each in frame.columns]
+    if "day" in frame.columns:
+        day = functions.col("day")
+    elif times:
+        day = _day(functions.coalesce(*times))
+    else:
+        wanted = _of_days("exchanges", exchanges, exchanges, to).select("connection_id", "exchange")
+        return frame.join(wanted, ["connection_id", "exchange"], "left_semi").select(frame.columns)
+    return _between(frame, day, day, to)
+
+
+def _between(frame: "DataFrame", begins: "Column", ends: "Column", to: "Narrowed") -> "DataFrame":
+    if to.first is not None:
+        frame = frame.where(ends >= to.first.isoformat())
+    return frame if to.last is None else frame.where(begins <= to.last.isoformat())
+
+
+def _day_of(frame: "DataFrame", time: "Column") -> "Column":
+    return functions.coalesce(_day(time), functions.col("day")) if "day" in frame.columns else _day(time)
+
+
+def _day(time: "Column") -> "Column":
+    return functions.date_format(time, DAY_FORMAT)

@@ -216,7 +216,7 @@ def test_a_session_and_a_context_that_are_there_are_taken(spark: "SparkSession")
 
 
 def test_without_pyspark_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[spark\]'"):
         open_session("job")
 

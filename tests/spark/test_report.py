@@ -22,9 +22,10 @@ from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.spark import report
 from kproxy.spark.ingest import ingest
-from kproxy.spark.report import Narrowed, SparkTables, narrow
+from kproxy.spark.local import LocalContext
+from kproxy.spark.report import Narrowed, SparkTables
 from kproxy.spark.rows import Options
-from kproxy.spark.sources import open_tables
+from kproxy.spark.sources import narrow, open_tables
 from tests.bench.traffic import SHAPES
 from tests.support.corpus import CAPTURES
 from tests.support.split_captures import packets_of
@@ -101,6 +102,22 @@ def test_executors_answer_as_duckdb_does(
         expected = on_duckdb.run(one, **known_to(one, given))
         assert rows(ours.run(one)) == rows(expected), one.id
     ours.close()
+
+
+@pytest.mark.parametrize("small", [0, report.SMALL])
+def test_without_spark_captures_are_one_as_duckdb_has_them(
+    small: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Captures of other hours and brokers, many and few: processes of this machine, or this one, answer."""
+    monkeypatch.setattr(report, "SMALL", small)
+    sources = [str(path) for path in CAPTURED if path.name.startswith(("03-", "10-"))]
+    chosen = [ANALYSES[name] for name in ("map", "topics", "latency")]
+    ours = opened(LocalContext(2), sources, scratch=made(tmp_path / "scratch"))
+    ours.prepare(chosen, {})
+    with Database(sources) as database:
+        for one in chosen:
+            assert rows(ours.run(one)) == rows(database.run(one)), one.id
+    assert bool(list((tmp_path / "scratch").glob("*/connections"))) is (small == 0)
 
 
 def test_the_plans_of_what_spark_copies_are_short(spark: "SparkSession", tables: Path) -> None:

@@ -25,6 +25,7 @@ from kproxy.capture.segments import SEGMENT_HEADER
 from kproxy.capture.splitting import Block, Part, PartSurvey, begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import TABLES, schema_of
+from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.run import Run
 from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.spark import divided, grouping
@@ -510,7 +511,10 @@ def test_tasks_of_a_report_find_its_tables_open(tmp_path: Path, monkeypatch: pyt
     decoded(INTERBROKER, tmp_path)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/none")
     monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
-    opened, folders = OpenedTables(), Folders([str(tmp_path / "decoded")], load_views(), False, None, "first")
+    opened, folders = (
+        OpenedTables(),
+        Folders([str(tmp_path / "decoded")], load_views(), False, None, RunOptions(), "first"),
+    )
     with opened.use(folders) as first:
         assert len([*tmp_path.glob(f"{PREFIX}*")]) == 1  # Spark removes it when it ends the process
     with opened.use(folders) as second:
