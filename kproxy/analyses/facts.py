@@ -10,8 +10,8 @@ client_versions(library, first_version, last_version, first_order, last_order, n
     and for Java's clients from Kafka's releases. Clients that do not name their software (KIP-511; those from before about
     2019, and some newer ones) are recognised by these versions. For clients that do, they say what the library can use, also
     if the captured broker did not offer it. first_order and last_order are versions as comparable numbers (version_order)
-error_codes(code, name, retriable, message)
-    ``message`` is one sentence, in kproxy's words
+error_codes(code, name, retriable, message, advice)
+    ``message`` is one sentence, ``advice`` one clause, in kproxy's words
 """
 
 import functools
@@ -113,14 +113,15 @@ FACTS_TABLES = {
         _client_versions,
     ),
     "error_codes": FactsTable(
-        "code int16, name string, retriable bool, message string",
-        lambda: [(known.code, known.name, known.retriable, known.meaning) for known in error_codes().values()],
+        "code int16, name string, retriable bool, message string, advice string",
+        lambda: [(one.code, one.name, one.retriable, one.meaning, one.then) for one in error_codes().values()],
         "an error code of Kafka, and whether clients try again after it",
         {
             "code": "as errors.error_code",
             "name": "as errors.error_name",
             "retriable": "whether clients try again by themselves",
             "message": "what it means, in one sentence",
+            "advice": "what a client does next, in one clause",
         },
     ),
 }

@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -431,14 +431,14 @@ def go_client() -> Path:
 
 @contextmanager
 def _lab(work: Workload, folder: Path) -> Iterator[Lab]:
-    network = Network(work.name)
-    cluster = Cluster(folder, work.name, network, work.release, work.nodes, secure=work.secure, extra=work.settings)
-    try:
+    with (
+        closing(Network(work.name)) as network,
+        closing(
+            Cluster(folder, work.name, network, work.release, work.nodes, secure=work.secure, extra=work.settings)
+        ) as cluster,
+    ):
         cluster.start()
         yield Lab(work, folder, network, cluster)
-    finally:
-        cluster.close()
-        network.close()
 
 
 def make(work: Workload, output: Path) -> Manifest:

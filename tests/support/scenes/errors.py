@@ -74,12 +74,12 @@ for _finding, (_api, _kind, _codes) in LOOKED_FOR.items():
 
 @scene(
     "refused_requests", client_id="import", api_name="Produce", resource="prices", error_name="INVALID_RECORD", errors=2, lost=2,
-    severity="critical", change="the records: in a compacted topic each needs a key",
+    severity="critical", advice="correct the records: in a compacted topic each needs a key",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("import")
     for second in (0, 1):
-        producer.produce(second, "prices", error_code=E.INVALID_RECORD if bad else E.REQUEST_TIMED_OUT)
+        producer.produce(second, "prices", error_code=E.INVALID_RECORD if bad else E.NOT_LEADER_OR_FOLLOWER)
     producer.produce(9, "prices", 1)
 
 
@@ -95,6 +95,19 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     for second in range(3 if bad else 2):  # a tool that somebody uses asks once or twice
         tables.client("lost").error(second, ApiKey.METADATA, E.INVALID_TOPIC_EXCEPTION, "orders/new")
+
+
+@scene(
+    "refused_requests", client_id="sink", api_name="InitProducerId", resource="pay", error_name="CONCURRENT_TRANSACTIONS",
+    errors=7, seconds=24, severity="warning",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    sink = tables.client("sink")
+    for second in range(0, 28, 4):  # the error passes by itself: the healthy one is taken in between
+        sink.error(second, ApiKey.INIT_PRODUCER_ID, E.CONCURRENT_TRANSACTIONS, "pay", kind="transactional_id")
+        if not bad:
+            sink.ask(second + 1, ApiKey.INIT_PRODUCER_ID, transactional_id="pay")
+    sink.ask(40, ApiKey.HEARTBEAT)
 
 
 @scene("no_leader", client_id="shop", topic="orders", partition=1, errors=9, seconds=8, severity="warning")

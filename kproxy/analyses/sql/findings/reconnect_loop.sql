@@ -12,7 +12,7 @@ meaning: >
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
   ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
   Where a port offers what controllers do and no Metadata, it is theirs, and one connection of a client is enough. Where the client ends
-  three sooner after its request than an answer needs for the way (measured from its SYN to its first request), its timeout is too short.
+  three sooner after its request than an answer needs for the way (measured from its SYN to its first request), and few of its connections work, its timeout is too short.
   Where three were answered at their opening, nothing came after that, not even an end, and the client opened the next one, larger packets vanish.
   Otherwise it is unknown: the login, or an address that is out of reach.
 basis:
@@ -73,7 +73,8 @@ frame:
       THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-
-    (cause NOT IN ('unknown', 'ended before any answer') AND connections >= $min_certain_connections * CASE
+    (cause NOT IN ('unknown', 'ended before any answer') AND (cause <> 'waits less than the way takes' OR connections > connections_that_worked)
+      AND connections >= $min_certain_connections * CASE
       WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes', 'waits less than the way takes', 'nothing more arrives')
       THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
