@@ -113,7 +113,7 @@ def test_options_with_a_mistake(given: dict[str, str], path: str, said: str) -> 
 def test_kproxy_keys_with_vault(kproxy: Kproxy, vault: Vault, tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text(f"use: vault\nwith: {{url: '{vault.url}'}}\n")
-    assert kproxy("keys", file) == (0, "", "")
+    assert kproxy("keys", file) == (0, "the key service has no keys: --make KEY makes the first\n", "")
     assert kproxy("keys", file, "--make", "orders", "--dry-run")[0] == 0 and not vault.keys
     assert kproxy("keys", file, "--make", "orders")[0] == 0 and list(vault.keys) == ["orders"]
     assert kproxy("keys", file, "--make", "orders")[::2] == (1, "kproxy: there is a key orders already\n")
