@@ -189,4 +189,5 @@ def test_a_threshold_includes_its_value(name: str, stages: Stages) -> None:
 @pytest.mark.slow
 def test_no_one_of_a_crowd_that_does_nearly_the_same_is_named(tmp_path: Path) -> None:
     with Database([crowd().write(tmp_path / "tables")], wanted=TABLES) as database:
-        assert {name for name, finding in FINDINGS.items() if database.run(finding).num_rows} == set()
+        found = {name for name, finding in FINDINGS.items() if database.run(finding).num_rows}
+        assert found == {"refused_requests"}  # it takes the errors that each other finding must not

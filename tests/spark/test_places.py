@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -184,7 +185,9 @@ def test_each_kind_of_source_has_the_rows_of_the_capture(spark: "SparkSession", 
 def test_damages_of_files_are_told(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:-5])
     (tmp_path / "tables").mkdir()
-    [damage] = SparkTables(spark.sparkContext, [str(tmp_path / "cut.pcap")], scratch=str(tmp_path / "tables")).damages
+    source, scratch = str(tmp_path / "cut.pcap"), str(tmp_path / "tables")
+    with closing(SparkTables(spark.sparkContext, [source], scratch=scratch)) as opened:
+        [damage] = opened.damages
     assert "cut.pcap: byte" in damage
 
 
