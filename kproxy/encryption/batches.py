@@ -150,9 +150,8 @@ class ValueReader:
         self._opened: tuple[bytes | None, bytes] = None, b""  # the last record key: encrypted, plain
         self._failed: dict[bytes, tuple[Kind, str]] = {}  # what stays as it is while the key service answers
         self.waits = False  # values were returned as they were, as the key service has to answer first
-        self.missing: dict[
-            bytes, Envelope
-        ] = {}  # of the batch: those whose data keys the key service has not given (yet)
+        # Of the batch: those whose data keys the key service has not given (yet)
+        self.missing: dict[bytes, Envelope] = {}
         self._data_keys: set[bytes] = set()  # of the batch, as envelopes have them
         self._refuses_all = False
 

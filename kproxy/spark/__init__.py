@@ -73,7 +73,7 @@ Where it differs from ``kproxy decode``: with more than 32,768 open connections,
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.
 
 What it costs: ``python -m tests.bench.spark`` measures it. Without Spark, a core does at 1 GiB about what it does in kproxy
-decode to Parquet (CPU, pairs on a busy machine): 0.94 to 1.23 where two cores divide the capture, of which the survey and the
+decode to Parquet (CPU, pairs on a busy machine): 0.90 to 1.23 where two cores divide the capture, of which the survey and the
 head take 0.7 s for each GiB; 0.81 to 1.00 where one core reads it in one piece. Spark's JVM and Python
 workers take 4 to 6 s of CPU more, more than kproxy decode takes for 1 GiB of large requests: with Spark, a core did 0.25 of
 decode on 1 GiB, and 0.5 on 2 GiB. A report of all analyses of 8 GiB in tables takes 1.3 times the CPU of kproxy report on one

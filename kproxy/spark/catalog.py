@@ -399,8 +399,7 @@ def tables_of(options: Options) -> list[Table]:
 def mark_of(options: Options, cluster: str | None) -> str:
     """A hash of what decides which rows are made: options, and versions of the tables."""
     versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
-    own = {
-        name: value for name, value in asdict(options).items() if name != "capture"
-    }  # of rows that are read only once
+    own = asdict(options)
+    del own["capture"]  # it names the rows of a report, which are read once
     text = msgspec.json.encode([own, cluster, versions], enc_hook=str)  # folders of schemas are paths
     return blake2b(text, digest_size=8).hexdigest()

@@ -151,14 +151,14 @@ class SharedView(View):
 
     def names_in(self, frame: Frame) -> NamesInBody:
         """See ClusterView."""
+        if len(frame.data) > LONGEST_BODY:
+            return super().names_in(frame)
         body = frame.message, frame.body_version, frame.layout, frame.data[frame.body_start :]
         names = self._read.get(body)
         if names is None:
-            names = super().names_in(frame)
             if len(self._read) >= MOST_BODIES:
                 self._read.clear()
-            if len(frame.data) <= LONGEST_BODY:
-                self._read[body] = names
+            names = self._read[body] = super().names_in(frame)
         return names
 
     def topic_name(self, topic_id: str) -> str | None:

@@ -328,9 +328,8 @@ def ingest(
         reading = Reading(context, options, target, staging, note)
         undivided = []
         least = split_from
-        if (
-            isinstance(context, LocalContext) and least
-        ):  # smaller ones keep all cores busy in one piece, which costs less
+        if isinstance(context, LocalContext) and least:
+            # Smaller ones keep all cores busy in one piece, which costs less
             least = max(least, sum(file.total for file in wanted) // context.defaultParallelism + 1)
         for file in wanted:
             if file.total < least or not reading.divide(file, parts):

@@ -92,7 +92,7 @@ class Folders(Struct, frozen=True):
             compare=self.compare,
             spans=self.spans,
             memory=RECORDS_MEMORY,
-            wanted=[name for name in TABLES if name != "records" or self.options.records],
+            wanted=TABLES if self.options.records else None,
             options=self.options,
             scratch=Path(scratch) if scratch else None,
         )

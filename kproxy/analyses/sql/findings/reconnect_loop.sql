@@ -88,7 +88,7 @@ WITH worked AS (
         count(CASE WHEN api_key NOT IN (17, 18, 36) AND response_at IS NULL AND expects_response THEN 1 END) > 0 AS is_refused,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
-        max(exchange) AS exchange, epoch_us(min(request_at)) AS first_us, epoch_us(max(request_at)) AS last_us,
+        max(exchange) AS exchange,
         max(CASE WHEN is_left THEN struct_pack(
             exchange := exchange, api_key := api_key, api_version := api_version, size := request_size, name := api_name) END) AS ended_at,
         max(CASE WHEN api_key = 0 AND response_at IS NOT NULL THEN request_size END) AS answered_size
@@ -161,10 +161,7 @@ WITH worked AS (
                 THEN 'no login at a listener of SASL'
             WHEN c.closed_by = 'broker' AND c.responses = 0 AND c.requests = 1 AND l.broker IS NOT NULL AND w.ended_at IS NULL
                 THEN 'ended before any answer'
-            -- from its SYN to its first request is once there and back
-            WHEN c.closed_by = 'client' AND c.tls_version IS NULL AND w.first_us - epoch_us(r.syn_at) >= 100000
-                AND c.closed_us - w.last_us BETWEEN 1 AND w.first_us - epoch_us(r.syn_at)
-                THEN 'waits less than the way takes'
+            WHEN i.connection_id IS NOT NULL THEN 'waits less than the way takes'
             ELSE 'unknown'
         END AS cause
     FROM client_connections AS c
@@ -176,6 +173,7 @@ WITH worked AS (
     LEFT JOIN broker_versions AS v ON v.broker_address = r.broker_address AND v.broker_port = r.broker_port
         AND v.api_key = w.ended_at.api_key
     LEFT JOIN silent AS s ON s.connection_id = c.connection_id
+    LEFT JOIN impatient_connections AS i ON i.connection_id = c.connection_id
     LEFT JOIN controllers AS k ON k.broker_address = r.broker_address AND k.broker_port = r.broker_port AND c.responses > 0
         AND c.client_address NOT IN (SELECT broker_address FROM connections WHERE responses > 0)
     -- without a response, nothing is known unless the broker was seen to close

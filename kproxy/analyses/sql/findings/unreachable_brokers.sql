@@ -54,17 +54,8 @@ WITH working AS ( -- any work, also what was not answered; what a client does fo
     FROM client_exchanges
     WHERE response_at IS NOT NULL AND len(error_codes) = 0 AND role = 'client'
         AND (api_key = 10 OR (api_key = 3 AND len(topics) > 0 AND len(described_topics) > 0))
-), asked AS (
-    SELECT connection_id, min(at_us) AS first_us, max(at_us) AS last_us FROM client_exchanges GROUP BY connection_id
-), impatient AS ( -- from its SYN to its first request is once there and back
-    SELECT c.client_id, c.client_address
-    FROM client_connections AS c
-    JOIN connections AS r ON r.connection_id = c.connection_id
-    JOIN asked AS a ON a.connection_id = c.connection_id
-    WHERE c.closed_by = 'client' AND c.tls_version IS NULL AND a.first_us - epoch_us(r.syn_at) >= 100000
-        AND c.closed_us - a.last_us BETWEEN 1 AND a.first_us - epoch_us(r.syn_at)
-    GROUP BY c.client_id, c.client_address
-    HAVING count(*) >= 3
+), impatient AS (
+    SELECT client_id, client_address FROM impatient_connections GROUP BY client_id, client_address HAVING count(*) >= 3
 ), refused AS ( -- a broker said so itself: see the finding that is about its error
     SELECT client_id, client_address FROM client_errors WHERE api_key <> 18 GROUP BY client_id, client_address HAVING count(*) >= 10
 )
