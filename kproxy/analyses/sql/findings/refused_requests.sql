@@ -29,7 +29,7 @@ parameters:
   least_repeats: {default: 5, meaning: "Fewer answers with an error that passes by itself are not listed."}
   least_seconds: {default: 20, meaning: "Such an error that was over within this time is not listed either."}
 sampled: Answers without an error afterwards may be among the exchanges that are missing.
-verdict: "{count client_id:client/clients} had requests refused[{rows where severity=warning:?}, and not taken afterwards|]. {most errors}: {client_id} at {client_address}, {api_name} for {resource}, {errors:time/times} {error_name}[ in {seconds:,} s][{rows where severity=critical:?}; {sum lost:record/records} never acknowledged in all|]. To mend it: {advice:200}."
+verdict: "{count client_id:client/clients} had requests refused[{rows where severity=warning:?}, and not taken afterwards|]. {most errors}: {client_id} at {client_address}, {api_name}[ for {resource}], {errors:time/times} {error_name}[ in {seconds:,} s][{rows where severity=critical:?}; {sum lost:record/records} never acknowledged in all|]. To mend it: {advice:200}."
 order: 12
 only_if: FROM errors WHERE error_code NOT IN (14, 15, 16, 29, 30, 31, 36, 47, 48, 53, 55, 65, 79, 84, 85, 90)
 frame:
@@ -127,6 +127,7 @@ WITH named AS ( -- each error with what the request was about
 )
 SELECT r.*, l.last_worked_us, coalesce(b.lost, 0) AS lost,
     CASE r.error_code
+        WHEN 1 THEN 'give an offset that the partition has'
         WHEN 2 THEN 'look at the disk of the broker, or let the leader move to another replica'
         WHEN 7 THEN 'find out why the broker takes so long: its disk, its load, replicas or a controller that lag'
         WHEN 12 THEN 'shorten the metadata of its commits'
