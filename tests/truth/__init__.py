@@ -1,6 +1,7 @@
 """Workloads whose truth was chosen before their packets were captured, and a scorer that holds ``kproxy report`` to it.
 
-    python -m tests.truth make [-o FOLDER] [NAME...]    run workloads, by default all: their captures and manifests. Root only
+    python -m tests.truth make [-o FOLDER] [NAME...]    run workloads, by default all: their captures and manifests. Root only;
+                                                        --seed N draws what they leave open: libraries, releases, rates, waits
     python -m tests.truth score [FOLDER]                recall and precision of each analysis and severity, and each wrong answer
     python -m tests.truth coverage [FOLDER...]          how many incidents and look-alikes of each analysis the manifests have
     python -m tests.truth list                          what there is
@@ -12,6 +13,7 @@
                     share; Client.java: Java's, Modern.java: roles that are new there; go/: franz-go and sarama
     Streams.java    a job of Kafka Streams; Connect's workers and MirrorMaker are started from their own jars
     lab.py          Lab: what a workload is written with. Writes down what it did and what clients reported
+    draws.py        what a seed decides of a workload: a run that its author has not seen
     healthy.py      workloads about which nothing critical, and at most one warning, may be said
     incidents.py    workloads in which something goes wrong, and look-alikes in which it does not; rare.py, harm.py: more of them
     unusual.py      more healthy workloads, of what the others do not have

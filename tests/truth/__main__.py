@@ -53,13 +53,16 @@ def list_all() -> None:
 @main.command()
 @click.argument("names", nargs=-1)
 @click.option("-o", "--output", type=Path, default=STORED, show_default=True)
-def make(names: tuple[str, ...], output: Path) -> None:
+@click.option(
+    "--seed", type=int, help="Draw libraries, releases, rates, sizes and waits where a workload leaves them open."
+)
+def make(names: tuple[str, ...], output: Path, seed: int | None) -> None:
     """Run workloads, by default all."""
     output.mkdir(parents=True, exist_ok=True)
     failed = []
     for name in names or tuple(WORKLOADS):
         try:
-            manifest = make_one(WORKLOADS[name], output)
+            manifest = make_one(WORKLOADS[name], output, seed)
         except Exception:
             traceback.print_exc()
             failed.append(name)

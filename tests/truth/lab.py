@@ -33,6 +33,7 @@ from tests.support.kafka.brokers import PASSWORD, USER
 from tests.support.kafka.jars import NEWEST, close_tools, folder_of, java
 from tests.support.kafka.processes import eventually, spawn, stop
 from tests.truth.brokers import ALL_PORTS, CLIENTS_PORTS, OTHER_PASSWORD, OTHER_USER, Broker, Cluster, cluster_id
+from tests.truth.draws import Draws
 from tests.truth.manifest import Action, ClientReport, Manifest, Truth
 from tests.truth.network import Network
 
@@ -175,8 +176,9 @@ class Client:
 class Lab:
     """A running workload."""
 
-    def __init__(self, work: Workload, folder: Path, network: Network, cluster: Cluster) -> None:
-        self.work, self.folder, self.network, self.cluster = work, folder, network, cluster
+    def __init__(self, draws: Draws, folder: Path, network: Network, cluster: Cluster) -> None:
+        self.draws, self.folder, self.network, self.cluster = draws, folder, network, cluster
+        self.work = draws.work
         self.secrets = folder / "secrets.txt"
         self.clients: list[Client] = []
         self.actions: list[Action] = []
@@ -193,6 +195,7 @@ class Lab:
     def topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **configs: str) -> str:
         """Create a topic past the capture; *configs* with underscores."""
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        partitions = self.draws.partitions(name, partitions)
         self.cluster.topic(name, partitions, replicas or len(self.cluster.brokers), dotted)
         return name
 
@@ -209,7 +212,15 @@ class Lab:
         client.finish()
         return client
 
-    def client(
+    def client(self, client_id: str, role: str, **options: Any) -> Client:
+        """Start a client; what *options* leave open may be drawn."""
+        time.sleep(self.draws.pause())
+        drawn = self.draws.client(client_id, role, options)
+        if role != "consume" and "acks" not in options and drawn.get("library") != options.get("library"):
+            self.allow("acks_below_all", client_id=client_id)  # the default of several libraries
+        return self._client(client_id, role, **drawn)
+
+    def _client(
         self,
         client_id: str,
         role: str,
@@ -255,7 +266,7 @@ class Lab:
 
     def wait(self, seconds: float) -> None:
         """Let time go by."""
-        time.sleep(seconds)
+        time.sleep(self.draws.wait(seconds))
 
     def kill_broker(self, node: int) -> float:
         at = self.note(f"broker {node} is killed")
@@ -430,7 +441,8 @@ def go_client() -> Path:
 
 
 @contextmanager
-def _lab(work: Workload, folder: Path) -> Iterator[Lab]:
+def _lab(draws: Draws, folder: Path) -> Iterator[Lab]:
+    work = draws.work
     with (
         closing(Network(work.name)) as network,
         closing(
@@ -438,12 +450,14 @@ def _lab(work: Workload, folder: Path) -> Iterator[Lab]:
         ) as cluster,
     ):
         cluster.start()
-        yield Lab(work, folder, network, cluster)
+        yield Lab(draws, folder, network, cluster)
 
 
-def make(work: Workload, output: Path) -> Manifest:
-    """Run a workload; write its capture and manifest to a folder."""
-    with tempfile.TemporaryDirectory(prefix="kproxy-truth-") as name, _lab(work, Path(name)) as lab:
+def make(work: Workload, output: Path, seed: int | None = None) -> Manifest:
+    """Run a workload, with *seed* a drawn one; write its capture and manifest to a folder."""
+    draws = Draws(seed, work)
+    work = draws.work
+    with tempfile.TemporaryDirectory(prefix="kproxy-truth-") as name, _lab(draws, Path(name)) as lab:
         ports = ALL_PORTS if work.whole else CLIENTS_PORTS
         capture = lab.network.capture(output / f"{work.name}.pcapng.gz", ports, way=work.way, snap=work.snap)
         began = time.time()
@@ -465,6 +479,7 @@ def make(work: Workload, output: Path) -> Manifest:
         ended = time.time() + max(0, lab.jump[1] if lab.jump else 0)
         began += min(0, lab.jump[1] if lab.jump else 0)
         manifest = Manifest(*about, began, ended, clients, lab.actions, lab.truths, lab.records, lab.schemas)
+        manifest.seed, manifest.draws = seed, draws.made
         manifest.write(output / f"{work.name}.json")
     close_tools()
     return manifest

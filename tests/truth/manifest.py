@@ -40,10 +40,11 @@ class ClientReport(msgspec.Struct, frozen=True, omit_defaults=True):
     reported: dict[str, Any] = {}
 
 
-class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+class Manifest(msgspec.Struct, omit_defaults=True):
     """A workload. *healthy*: nothing critical, and at most one warning, may be said about it.
 
     *records*: the report is to look at the contents of records, with these *schemas* (file names, and their texts).
+    *draws*: what *seed* decided, in words.
     """
 
     name: str
@@ -59,6 +60,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     truths: list[Truth]
     records: bool = False
     schemas: dict[str, str] = {}
+    seed: int | None = None
+    draws: list[str] = []
 
     def write(self, file: Path) -> None:
         """Write it as JSON that people can read."""

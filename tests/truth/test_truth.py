@@ -13,6 +13,7 @@ from tests.support.command import report_json
 from tests.support.corpus import CAPTURES
 from tests.support.kafka import jars
 from tests.truth.__main__ import STORED
+from tests.truth.draws import Draws
 from tests.truth.lab import WORKLOADS
 from tests.truth.manifest import read_manifests
 from tests.truth.network import PROGRAMS
@@ -58,6 +59,31 @@ def test_promise_33_no_two_statements_contradict_each_other(made: Report) -> Non
 @pytest.mark.slow
 def test_promise_33_nor_do_two_about_the_public_captures() -> None:
     assert not list(contradictions(report_json("--all", "--separate", *CAPTURES.glob("*.pcap*"))))
+
+
+def test_promise_33_a_seed_draws_what_a_workload_leaves_open_and_nothing_else() -> None:
+    work = WORKLOADS["slow-consumer"]
+    words = {"topic": "orders", "group": "billing", "pause": 0.1, "library": "librdkafka"}
+    assert Draws(None, work).client("billing", "consume", words) == words
+    drawn: dict[str, set[str]] = {"billing": set(), "audit": set(), "named": set()}
+    for seed in range(40):
+        draws, again = Draws(seed, work), Draws(seed, work)
+        assert draws.client("billing", "consume", words) == again.client("billing", "consume", words)
+        assert draws.made == again.made
+        group = {
+            draws.client(f"audit-{n}", "consume", {"topic": "orders", "group": "audit"})["library"] for n in (1, 2)
+        }
+        assert len(group) == 1  # members of a group have an assignor in common
+        named = draws.client("named", "consume", {**words, "group": "named", "library": "aiokafka"})
+        for name, libraries in (
+            ("billing", {draws.made[1].split()[1]}),
+            ("audit", group),
+            ("named", {named["library"]}),
+        ):
+            drawn[name] |= libraries
+    assert drawn["named"] == {"aiokafka"}
+    assert "sarama" in drawn["audit"] - drawn["billing"]  # it does not pause
+    assert {"java", "kafka-python", "aiokafka"} <= drawn["billing"]
 
 
 @pytest.mark.parametrize(
