@@ -256,7 +256,6 @@ def beside_kroxylicious(options: Namespace, folder: Path, stack: ExitStack) -> N
     """Print the CPU of the proxies for the same work, in turn."""
     bao = OpenBao(folder).start()
     stack.callback(bao.stop)
-    bao.ask("POST", "sys/mounts/transit", {"type": "transit"})
     bao.ask("POST", "transit/keys/kek", {})
     (folder / "token").write_text(bao.token, encoding="utf-8")
     broker = started_broker(folder, jars.NEWEST, first=0)

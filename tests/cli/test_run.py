@@ -9,14 +9,16 @@ import sys
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.openbao import OpenBao, bao
 from tests.support.ports import free_ports
 from tests.support.supervised import Supervised
-from tests.support.vault import Key, Vault
+
+__all__ = ["bao"]
 
 ROOT = Path(__file__).parents[2]
 PORTS = 5  # of a listener in port mode: its own, and those kept for nodes 0 to 3
@@ -157,19 +159,16 @@ analysis: {{enabled: false}}
 
 
 @pytest.mark.slow
-def test_record_keys_that_the_key_service_does_not_give_end_the_start(tmp_path: Path) -> None:
+def test_record_keys_that_the_key_service_does_not_give_end_the_start(bao: OpenBao, tmp_path: Path) -> None:
     """One that is away does not. Keys of values are not asked for: consumers may have no right to make data keys."""
-    with closing(Vault("its token")) as vault:
-        start_with_record_keys(vault, tmp_path)
-
-
-def start_with_record_keys(vault: Vault, tmp_path: Path) -> None:
-    (token := tmp_path / "token").write_text("its token")
-    vault.keys |= {"kek": Key(), "other": Key()}
+    (token := tmp_path / "token").write_text(bao.token)
+    for key in ("kek", "other"):
+        bao.ask("POST", f"transit/keys/{key}", {})
+    wrapped, of_another = (bao.encrypted(key, bytes(32)) for key in ("kek", "other"))
     listen = f"127.0.0.1:{free_ports(PORTS)}"
 
     def configured(wrapped: str) -> list[str]:
-        words = {"listen": listen, "url": vault.url, "token": token, "wrapped": b64encode(wrapped.encode()).decode()}
+        words = {"listen": listen, "url": bao.url, "token": token, "wrapped": b64encode(wrapped.encode()).decode()}
         (file := tmp_path / "kproxy.yaml").write_text(RULE.format(**words))
         return ["-c", str(file)]
 
@@ -181,23 +180,23 @@ def start_with_record_keys(vault: Vault, tmp_path: Path) -> None:
         assert at == f"{tmp_path}/kproxy.yaml:12:22", sentence
         return why
 
-    assert refused(configured(vault.keys["other"].encrypt(bytes(32)))).startswith("the key kek has not wrapped this")
-    good = configured(vault.keys["kek"].encrypt(bytes(32)))
+    assert refused(configured(of_another)).startswith("the key kek has not wrapped this")
+    good = configured(wrapped)
     token.write_text("another token")
     assert "the token has no right to this" in refused(good)
-    token.write_text("its token")
-    asked = len(vault.requests)
+    token.write_text(bao.token)
+    asked = len(bao.requests())
     with started(*good) as process:
         process.until("serving")
-        assert vault.requests[asked:] == ["POST /v1/transit/decrypt/kek"], "once, and not by each worker"
-        configured(vault.keys["other"].encrypt(bytes(32)))
+        assert bao.requests()[asked:] == ["update transit/decrypt/kek"], "once, and not by each worker"
+        configured(of_another)
         place = {"path": "clusters[0].filters[0].with.rules[0].record_keys", "line": 12, "column": 22}
         assert "has not wrapped this" in process.until("a mistake in the configuration", **place)["reason"]
         process.until("the configuration before stays", count=1)
-        configured(vault.keys["kek"].encrypt(bytes(32)))
+        configured(wrapped)
         process.tell(signal.SIGHUP).until("the configuration was taken")
         assert process.tell(signal.SIGTERM).ended() == 0
-    vault.sealed = True
+    bao.seal()
     with started(*good) as process:
         assert "503" in process.until("encrypt: the key service is away")["reason"]
         process.until("serving")

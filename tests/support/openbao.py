@@ -4,11 +4,18 @@ import json
 import shutil
 import subprocess
 import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.kafka.processes import eventually, spawn, stop
+import pytest
+
+from tests.conftest import Require
+from tests.support.kafka.processes import eventually, spawn, stop, tail
 from tests.support.ports import free_ports
+
+AUDIT = 'audit "file" "requests" {{ options {{ file_path = "{}" }} }}\n'
 
 
 def missing() -> str | None:
@@ -28,11 +35,15 @@ class OpenBao:
         self.url = f"http://{self._where}"
 
     def start(self) -> "OpenBao":
+        config = self._folder / "bao.hcl"
+        config.write_text(AUDIT.format(self._folder / "requests.log"))
         words = ["bao", "server", "-dev", f"-dev-root-token-id={self.token}", f"-dev-listen-address={self._where}"]
         environment = {"HOME": str(self._folder)}  # where it would keep the token
-        self._process = spawn([*words, "-dev-no-store-token"], self._folder / "bao.log", environment=environment)
+        words += ["-dev-no-store-token", f"-config={config}"]
+        self._process = spawn(words, self._folder / "bao.log", environment=environment)
         eventually(lambda: self.ask("GET", "sys/health")["sealed"] is False, what="OpenBao answers")
         self.ask("POST", "sys/mounts/old", {"type": "kv", "options": {"version": "1"}})
+        self.ask("POST", "sys/mounts/transit", {"type": "transit"})
         return self
 
     def stop(self) -> None:
@@ -53,3 +64,42 @@ class OpenBao:
         """Write a secret in both engines."""
         self.ask("POST", f"secret/data/{path}", {"data": fields})
         self.ask("POST", f"old/{path}", fields)
+
+    def encrypted(self, key: str, plain: bytes) -> str:
+        """What its transit engine encrypts with a key."""
+        answer = self.ask("POST", f"transit/encrypt/{key}", {"plaintext": b64encode(plain).decode()})
+        return str(answer["data"]["ciphertext"])
+
+    def forget_keys(self) -> None:
+        """Have a transit engine without keys."""
+        self.ask("DELETE", "sys/mounts/transit")
+        self.ask("POST", "sys/mounts/transit", {"type": "transit"})
+
+    def requests(self) -> list[str]:
+        """What it was asked for so far, by anyone: "read secret/data/x"."""
+        lines = map(json.loads, (self._folder / "requests.log").read_text().splitlines())
+        asked = (line["request"] for line in lines if line["type"] == "request")
+        return [f"{one['operation']} {one['path']}" for one in asked]
+
+    def seal(self) -> None:
+        """Answer nothing but 503 from now on."""
+        self.ask("PUT", "sys/seal")
+
+    def unseal(self) -> None:
+        """Answer again."""
+        [key] = [
+            line.split()[-1] for line in tail(self._folder / "bao.log", 100_000).splitlines() if "Unseal Key" in line
+        ]
+        self.ask("PUT", "sys/unseal", {"key": key})
+        eventually(lambda: self.ask("GET", "sys/health")["standby"] is False, what="OpenBao is unsealed")
+
+
+@pytest.fixture(scope="module")
+def bao(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenBao]:
+    """An OpenBao of the tests of a module."""
+    require("openbao", missing() is None, missing() or "")
+    made = OpenBao(tmp_path_factory.mktemp("bao"))
+    try:
+        yield made.start()
+    finally:
+        made.stop()
