@@ -5,7 +5,6 @@ import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, suppress
 from fnmatch import filter as named_so
-from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from kproxy.encryption.services import KeyServiceAway, key_service
 from kproxy.encryption.services.contract import try_key
 from kproxy.encryption.services.settings import FILE
 from kproxy.errors import KproxyError, UsageError, close_names
+from kproxy.filters.matching import rule_of
 from kproxy.login.client_settings import Credentials
 from kproxy.options import quoted, read_options
 
@@ -73,8 +73,7 @@ def _names_by_topic(options: "EncryptOptions", cluster: str, topics: Sequence[st
     templates = set(options.names_by_topic())
     names: dict[str, None] = {}
     for topic in topics:
-        rules = (rule for rule in options.rules if any(fnmatchcase(topic, one) for one in rule.topics))
-        rule = next(rules, None)
+        rule = rule_of(options.rules, topic)
         if rule is not None and rule.writes == "encrypted" and rule.key in templates:
             names[rule.key.format(topic=topic, cluster=cluster)] = None
     return list(names)

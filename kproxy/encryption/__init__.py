@@ -4,7 +4,7 @@ Each record carries all that it takes to decrypt it, except the key of the key s
 records one by one.
 
     envelope.py     the format below: Envelope is written before and read from an encrypted field
-    made_once.py    MadeOnce: what is made of the names of headers and the paths of fields in a batch
+    made_once.py    MadeOnce: what is made of names, as of headers, topics and fields
     fields.py       how an encrypted field of a value stands in a text, the name of its place, and where a value has one
     data_keys.py    DataKeys: which data key a topic is written with, and the data keys of records that are read
     editors.pyx     encrypt and decrypt values from one buffer into another

@@ -15,6 +15,7 @@
     conditions.py           conditions in CEL over a request, its connection and what it names
     deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
+    matching.py             names and patterns of options, and the rules that they choose by topic
     single_topic.py         the topic of a frame that has only one, by its first bytes
     fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
                             sessions were opened under the rules in use, and what they fetch

@@ -6,7 +6,6 @@ Only an audited API is held; Produce and Fetch pass as if there were no audit, u
 import itertools
 import json
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from kproxy.filters.contract import (
@@ -23,6 +22,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import error_response
+from kproxy.filters.matching import matches
 from kproxy.filters.named_resources import MOST_RESOURCES, Resource, errors_of, resources_of
 from kproxy.options import Options, Rotated, Seconds, text
 from kproxy.protocol import ApiKey, MessageStruct
@@ -285,9 +285,7 @@ class Audit(Filter):
     def _is_chosen(self, resource: Resource) -> bool:
         """Return whether a resource is a topic that is audited, or may be one, as its name is not known."""
         name = resource.get("name")
-        return resource["type"] == "topic" and (
-            name is None or any(fnmatchcase(name, pattern) for pattern in self.options.topics)
-        )
+        return resource["type"] == "topic" and (name is None or matches(name, self.options.topics))
 
     def _pending(self, connection: ConnectionFacts) -> dict[int, list["Entry"]]:
         """Return the unsettled entries of a connection, by correlation id, which a client may use twice."""

@@ -291,6 +291,12 @@ class RequestFacts:
             self.api_key, self.api_version, self.correlation_id, self.client_id, self.message, self.kept
         )
 
+    def request(self, connection: ConnectionFacts, message: Any) -> Request:
+        """Return the request with a message, as filters get it."""
+        return Request(
+            connection, self.api_key, self.api_version, self.correlation_id, self.client_id, message, self.kept
+        )
+
 
 @dataclass(slots=True)
 class Response:

@@ -447,8 +447,7 @@ class Deny(Filter):
         facts_ = response.request
         if facts_.message is None:
             raise ValueError("the request of a response that names topics could not be read")
-        about = (facts_.api_key, facts_.api_version, facts_.correlation_id, facts_.client_id)
-        subject = Subject(Request(response.connection, *about, facts_.message), self.topic_names)
+        subject = Subject(facts_.request(response.connection, facts_.message), self.topic_names)
         enforced = (rule for rule in self._rules if not rule.dry_run and facts_.api_key in rule.apis)
         rules = [rule for rule in enforced if rule.condition.is_for_each_topic]
 

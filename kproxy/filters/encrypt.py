@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from contextlib import closing
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from glob import escape
 from itertools import chain
@@ -35,6 +34,7 @@ from kproxy.encryption.data_keys import (
     WritingKey,
 )
 from kproxy.encryption.envelope import KEY, Envelope, added_behind
+from kproxy.encryption.made_once import MadeOnce
 from kproxy.encryption.services import KeySettings, key_service
 from kproxy.encryption.services.contract import (
     MOST_NAME,
@@ -69,6 +69,7 @@ from kproxy.filters.fetched_records import (
     place_of,
 )
 from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, TakesLong, limits_at_once
+from kproxy.filters.matching import MOST_TOPICS, matches, rules_by_topic
 from kproxy.filters.turns import LOOK_S, NotYet, retried
 from kproxy.options import OptionMistakes, Options, Problem, Seconds, Warn, quoted, text
 from kproxy.protocol import ApiKey
@@ -245,7 +246,7 @@ class EncryptRule(Options, frozen=True):
 
     def names_header(self, name: str) -> bool:
         """Return whether the values of headers of this name are encrypted."""
-        return any(fnmatchcase(name, one) for one in self.headers)
+        return matches(name, self.headers)
 
 
 class Tried(NamedTuple):
@@ -305,7 +306,7 @@ class EncryptOptions(Options, frozen=True):
                 )
                 for topic in rule.topics
                 for before, other in enumerate(self.rules[:number])
-                if any(fnmatchcase(topic, one) for one in other.topics)
+                if matches(topic, other.topics)
             ][:1]
         if problems:
             raise OptionMistakes(problems)
@@ -462,16 +463,15 @@ class Encrypt(Filter):
 
     def __init__(self, options: EncryptOptions) -> None:
         self.options = options
-        self._rules: dict[str, EncryptRule | None] = {}
+        self._rules = rules_by_topic(options.rules)
         self._logged: dict[tuple[str, str, str], float] = {}  # and when it may be logged again
         self._outage: Outage | None = None  # of the key service, as it was logged
         self._next_outage = 0.0  # when another one may be logged
         self._missing: dict[str, set[Envelope]] = {}  # by share group: the data keys that it waits for
         self._keys: DataKeys
         self._schemas: Schemas | None = None
-        self._fields: dict[str, RecordFields] = {}
-        # The topics and names of keys that values of a topic may have
-        self._read_from: dict[str, tuple[set[str], list[str]]] = {}
+        self.fields = MadeOnce(self._fields_of, MOST_TOPICS)  # of each topic
+        self._read_from = MadeOnce(self._sources_of, MOST_TOPICS)
         self.checks_schemas = any(rule.fields for rule in options.rules)
 
     def warnings(self, before: Sequence[Filter]) -> Iterator[str]:
@@ -488,7 +488,7 @@ class Encrypt(Filter):
                             f"values of {quoted(topic)} that validate refuses are written to {quoted(letters)} in plain text: "
                             "no rule of encrypt names it"
                         )
-                    rule = None if letters is None else self._rule_of(letters)
+                    rule = None if letters is None else self._rules[letters]
                     if rule is not None and rule.refuses_other_values:
                         yield (
                             f"values of {quoted(topic)} that validate refuses are written to {quoted(letters or '')}, and the "
@@ -497,7 +497,7 @@ class Encrypt(Filter):
 
     def growth(self, topic: str) -> Callable[[Record], int] | None:
         """Return what says by how many bytes a record grows: exactly, as soon as the data key of its topic is known."""
-        rule = self._rule_of(topic)
+        rule = self._rules[topic]
         if rule is None or not self._encrypts(topic):
             return None
         key_name = self._key_name(rule, topic)
@@ -521,13 +521,13 @@ class Encrypt(Filter):
         from kproxy.filters.encrypted_fields import RecordFields, topics_at_hand  # noqa: PLC0415
 
         for topic in topics_at_hand(schemas):
-            rule = self._rule_of(topic)
+            rule = self._rules[topic]
             if rule is not None and rule.fields and rule.writes == "encrypted":
                 found = RecordFields(schemas, topic, rule.fields, rule.other_values == "pass").problems()
                 yield from (f"encrypt, topic {quoted(topic)}: {problem}" for problem in found)
 
     def _encrypts(self, topic: str) -> bool:
-        rule = self._rule_of(topic)
+        rule = self._rules[topic]
         return rule is not None and rule.writes == "encrypted"
 
     def on_start(self) -> None:
@@ -555,27 +555,16 @@ class Encrypt(Filter):
 
     def wants_topic(self, topic: str) -> bool:
         """Return whether a rule names the topic."""
-        return self._rule_of(topic) is not None
+        return self._rules[topic] is not None
 
-    def _rule_of(self, topic: str) -> EncryptRule | None:
-        if topic not in self._rules:
-            if len(self._rules) > 10_000:
-                self._rules.clear()
-            rules = (rule for rule in self.options.rules if any(fnmatchcase(topic, one) for one in rule.topics))
-            self._rules[topic] = next(rules, None)
-        return self._rules[topic]
-
-    def fields_of(self, topic: str, rule: EncryptRule) -> "RecordFields | None":
-        """Return what encrypts and decrypts the fields that a rule names; None if it names none."""
-        if not rule.fields or self._schemas is None:
+    def _fields_of(self, topic: str) -> "RecordFields | None":
+        """Return what encrypts and decrypts the fields that the rule of a topic names; None if it names none."""
+        rule = self._rules[topic]
+        if rule is None or not rule.fields or self._schemas is None:
             return None
         from kproxy.filters.encrypted_fields import RecordFields  # noqa: PLC0415
 
-        if topic not in self._fields:
-            if len(self._fields) > 10_000:
-                self._fields.clear()
-            self._fields[topic] = RecordFields(self._schemas, topic, rule.fields, rule.other_values == "pass")
-        return self._fields[topic]
+        return RecordFields(self._schemas, topic, rule.fields, rule.other_values == "pass")
 
     def on_records(
         self, direction: Direction, request: RequestFacts, frame: bytes, fields: Sequence[RecordsField]
@@ -674,9 +663,9 @@ class Encrypt(Filter):
 
     def _job(self, field: RecordsField, name: str | None) -> Iterator[Job]:
         """Yield the job that a partition is, if there is anything to do."""
-        rule = self.options.rules[0] if name is None else self._rule_of(name)
+        rule = self.options.rules[0] if name is None else self._rules[name]
         if rule is not None and (rule.writes != "plain" or name is None):
-            yield Job(field, name, rule, fields=None if name is None else self.fields_of(name, rule))
+            yield Job(field, name, rule, fields=None if name is None else self.fields[name])
 
     def _have_keys(self, jobs: list[Job]) -> bool:
         """Find the data keys of partitions; return False while the key service is asked for some, several at once."""
@@ -741,7 +730,7 @@ class Encrypt(Filter):
 
     def _change(self, request: RequestFacts, field: RecordsField, name: str | None) -> Iterator[FieldChange]:
         """Yield the change of a partition, if its topic has a rule or no known name."""
-        rule = None if name is None else self._rule_of(name)
+        rule = None if name is None else self._rules[name]
         if name is None:
             yield FieldChange(field, ErrorCode.UNKNOWN_TOPIC_ID)
         elif rule is not None:
@@ -771,14 +760,6 @@ class Encrypt(Filter):
 
     def reader(self, topic: str, rule: EncryptRule) -> ValueReader:
         """Return what decrypts the values of a topic."""
-        if topic not in self._read_from:
-            if len(self._read_from) > 10_000:
-                self._read_from.clear()
-            topics = {topic, *rule.written_to}
-            key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
-            if rule.record_keys is not None:
-                key_names.append(escape(rule.record_keys.key))
-            self._read_from[topic] = topics, key_names
         topics, key_names = self._read_from[topic]
         return ValueReader(
             self._keys,
@@ -789,6 +770,16 @@ class Encrypt(Filter):
             headers=_named_headers(rule),
             values=not rule.fields,
         )
+
+    def _sources_of(self, topic: str) -> tuple[set[str], list[str]]:
+        """Return the topics and names of keys that values of a topic with a rule may have."""
+        rule = self._rules[topic]
+        assert rule is not None
+        topics = {topic, *rule.written_to}
+        key_names = [*(escape(self._key_name(rule, one)) for one in topics), *rule.other_keys]
+        if rule.record_keys is not None:
+            key_names.append(escape(rule.record_keys.key))
+        return topics, key_names
 
     def _key_name(self, rule: EncryptRule, topic: str) -> str:
         return rule.key.format(topic=topic, cluster=self.runtime.cluster)
@@ -834,7 +825,7 @@ class Reading(FieldChange):
         self._topic = topic
         self.rule = rule
         self._reader = filter_.reader(topic, rule)
-        self.fields = filter_.fields_of(topic, rule)
+        self.fields = filter_.fields[topic]
         self._waits_for_schema = False
         self._reports: list[tuple[CannotDecrypt, str]] = []
 

@@ -4,7 +4,6 @@ Only Produce requests are held. The records of a batch get new headers and the b
 """
 
 import random
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
 from kproxy.filters.large_records import TOO_LARGE, TOO_OLD, UNREADABLE, BatchCounts, take_long
+from kproxy.filters.matching import matches
 from kproxy.options import OptionMistakes, Options, quoted, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import uvarint
@@ -124,7 +124,7 @@ class Headers(Filter):
         if patterns == ("*",):
             return True
         name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-        return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
+        return name is not None and matches(name, patterns)
 
     def _headers(self, request: Request) -> tuple[bytes, int]:
         """Return the headers that all records of a request get, encoded, and how many these are."""

@@ -10,12 +10,12 @@ Only Fetch and ShareFetch are held (and Metadata, for the names of topics by the
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
+from kproxy.encryption.made_once import MadeOnce
 from kproxy.errors import KproxyError
 from kproxy.filters.contract import Direction, Edited, Filter, RequestFacts
 from kproxy.filters.fetched_records import (
@@ -29,6 +29,7 @@ from kproxy.filters.fetched_records import (
 )
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.large_records import LARGE, UNREADABLE, BatchCounts, limits_at_once
+from kproxy.filters.matching import MOST_TOPICS, matches
 from kproxy.filters.turns import NotYet
 from kproxy.options import OptionMistakes, Options, Problem, text
 from kproxy.protocol import ApiKey
@@ -133,7 +134,7 @@ class SchemaMask:
         self._json = json
         self._blanks = blanks
         self._waits = waits
-        self._hiding: dict[Schema, Any] = {}
+        self._hiding = MadeOnce(self._made_for, MOST_SCHEMAS)
 
     def __call__(self, data: bytes) -> bytes:
         """Return the key or value with its fields hidden; the same object if it stays. Raises NotYet."""
@@ -158,17 +159,16 @@ class SchemaMask:
         if schema.type == SchemaType.JSON:
             return self._without_schema(payload)
         try:
-            if schema not in self._hiding:
-                if len(self._hiding) >= MOST_SCHEMAS:
-                    self._hiding.clear()
-                compiled: Any = self._schemas.compiled(schema)
-                self._hiding[schema] = compiled.hiding(self._states, self._stars)
             indexes, start = located.indexes()
             message = payload[start:]
             hidden = self._hiding[schema](message, indexes)
         except (KproxyError, ValueError, RecursionError):
             return None
         return hidden if hidden is None else payload if hidden is message else payload[:start] + hidden
+
+    def _made_for(self, schema: Schema) -> Any:
+        compiled: Any = self._schemas.compiled(schema)
+        return compiled.hiding(self._states, self._stars)
 
 
 class MaskRecords(Filter):
@@ -210,7 +210,7 @@ class MaskRecords(Filter):
 
     def __init__(self, options: MaskOptions) -> None:
         self.options = options
-        self._masks: dict[str | None, Masks | None] = {}  # by topic
+        self._masks = MadeOnce(self._masks_of, MOST_TOPICS)
         self._same_for_all = all("*" in rule.topics for rule in options.rules)
         self.names_topics = not self._same_for_all
         self._schemas = Schemas()
@@ -244,7 +244,7 @@ class MaskRecords(Filter):
         """Yield a change for each partition of a topic that has rules, or whose name is not known."""
         for field in fields:
             name = field.topic or self.topic_names.get(field.topic_id or "")
-            masks = self._masks_of(name)
+            masks = self._masks[name]
             if name is None and not self._same_for_all:
                 yield FieldChange(field, ErrorCode.UNKNOWN_TOPIC_ID)
             elif masks is not None:
@@ -255,20 +255,12 @@ class MaskRecords(Filter):
 
     def wants_topic(self, topic: str) -> bool:
         """Return whether a rule names the topic."""
-        return self._masks_of(topic) is not None
+        return self._masks[topic] is not None
 
     def _masks_of(self, topic: str | None) -> Masks | None:
         """Return the masks of a topic; those of all rules if its name is not known."""
-        if topic not in self._masks:
-            if len(self._masks) > 10_000:
-                self._masks.clear()
-            rules = [
-                rule for rule in self.options.rules if topic is None or any(fnmatchcase(topic, p) for p in rule.topics)
-            ]
-            self._masks[topic] = self._made(topic, [path for rule in rules for path in rule.fields])
-        return self._masks[topic]
-
-    def _made(self, topic: str | None, paths: list[str]) -> Masks | None:
+        rules = [rule for rule in self.options.rules if topic is None or matches(topic, rule.topics)]
+        paths = [path for rule in rules for path in rule.fields]
         if not paths:
             return None
         states, replacement = parse_paths(paths), REPLACEMENTS[self.options.replace_by]

@@ -190,10 +190,8 @@ class Passage:
                 and requested is not None
                 and requested.topics
             ):
-                about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-                made = error_response(
-                    Request(self._connection, *about, requested), filter_.fault_error, in_elements=True
-                )
+                asked = request.request(self._connection, requested)
+                made = error_response(asked, filter_.fault_error, in_elements=True)
             else:
                 made = self._error_for(filter_)
             if made is not None:
@@ -288,8 +286,7 @@ class Passage:
         request = self._request
         if self._direction == Direction.RESPONSE:
             return Response(self._connection, request.copy(), message)
-        header = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-        return Request(self._connection, *header, message, request.kept)
+        return request.request(self._connection, message)
 
     def _records_for(self, filter_: Filter) -> list[RecordsField] | None:
         """Return the records fields for a filter that edits them; None if it takes the message. Raises DecodeError."""
@@ -378,9 +375,8 @@ class Passage:
             return None
         request_type = request_message(request.api_key)
         assert request_type is not None
-        about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
         empty: Any = struct_types(request_type.name)[request_type.name]()
-        return error_response(Request(self._connection, *about, requested or empty), filter_.fault_error)
+        return error_response(request.request(self._connection, requested or empty), filter_.fault_error)
 
     def _begin_again(self, message: MessageStruct) -> None:
         """Continue with a response that was made here in place of the broker's."""

@@ -8,7 +8,6 @@ Copies of refused records go to a dead-letter topic in the same request: see dea
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,6 +26,7 @@ from kproxy.filters.dead_letters import DeadLetters, Refused
 from kproxy.filters.error_responses import RefusedPartition, add_refused, refuse_partitions
 from kproxy.filters.fetched_records import PATIENCE_S
 from kproxy.filters.large_records import LARGE, take_long
+from kproxy.filters.matching import rules_by_topic
 from kproxy.filters.turns import NotYet, retried
 from kproxy.options import Options, Seconds, text
 from kproxy.protocol import ApiKey
@@ -169,7 +169,7 @@ class Validate(Filter):
 
     def __init__(self, options: ValidateOptions) -> None:
         self.options = options
-        self._rules: dict[str, ValidateRule | None] = {}
+        self._rules = rules_by_topic(options.rules)
         # For a topic id that is not known yet; None: no rule refuses anything
         self._strictest = next((rule for rule in options.rules if rule.then in REFUSED), None)
         self._logged: set[tuple[str, str, str | None]] = set()
@@ -231,7 +231,7 @@ class Validate(Filter):
     def _jobs(self, message: Any) -> Iterator[Job]:
         for topic in message.topic_data:
             name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
-            rule = self._strictest if name is None else self._rule_of(name)
+            rule = self._strictest if name is None else self._rules[name]
             if rule is None:
                 continue
             for partition in topic.partition_data:
@@ -241,16 +241,8 @@ class Validate(Filter):
 
     def dead_letter_topic(self, topic: str) -> str | None:
         """Return where copies of invalid records of a topic go; None: there are none."""
-        rule = self._rule_of(topic)
+        rule = self._rules[topic]
         return rule.dead_letter_topic.replace("{topic}", topic) if rule and rule.then == "dead_letter" else None
-
-    def _rule_of(self, topic: str) -> ValidateRule | None:
-        if topic not in self._rules:
-            if len(self._rules) > 10_000:
-                self._rules.clear()
-            rules = (rule for rule in self.options.rules if any(fnmatchcase(topic, one) for one in rule.topics))
-            self._rules[topic] = next(rules, None)
-        return self._rules[topic]
 
     # What is found
 

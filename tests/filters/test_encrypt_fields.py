@@ -204,7 +204,7 @@ def test_a_schema_that_a_registry_has_to_be_asked_for_is_waited_for(monkeypatch:
     (written,) = bench.put(avro(DATUM))
     registry = Collection("a registry", is_asked=True)
     bench.encrypt._schemas = Schemas([registry])
-    bench.encrypt._fields.clear()
+    bench.encrypt.fields.clear()
     bench.encrypt.options = structs.replace(bench.encrypt.options, wait=0.1)
     assert bench.refusal(avro(DATUM)) == "the schema registry has not answered in time"
     assert bench.fetch(stored([written])).error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -96,7 +96,7 @@ class Breakpoints(Filter):
         """Return whether a breakpoint may match a message, judging by its header alone; for a request, also its response."""
         if direction == Direction.RESPONSE and request.message is None:
             return False  # its request came before the breakpoint was set, or was not wanted
-        about = _request(connection, request, None)
+        about = request.request(connection, None)
         met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
         return any(one.may_match(about.api_key, about.api_version) and not one.cannot_match(about) for one in met)
 
@@ -123,7 +123,7 @@ class Breakpoints(Filter):
         facts_of_request = response.request
         if facts_of_request.message is None:  # the request came before the breakpoint was set
             return Forward()
-        request = _request(response.connection, facts_of_request, facts_of_request.message)
+        request = facts_of_request.request(response.connection, facts_of_request.message)
         return self._stop_if_matching(Direction.RESPONSE, request, response.message)
 
     def _stop_if_matching(
@@ -268,11 +268,6 @@ def _changed(stopped: Stopped, decision: Decision) -> list[str]:
         return changed_paths(message, stopped.api_version, stopped.body, decision.body)
     except DecodeError:  # it was checked when it was sent here
         return []
-
-
-def _request(connection: ConnectionFacts, request: RequestFacts, message: Any) -> Request:
-    about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-    return Request(connection, *about, message)
 
 
 def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: int, now: float) -> bytes:

@@ -12,6 +12,7 @@ ApiVersions with UNSUPPORTED_VERSION is answered in version 0, as brokers do (KI
 import copy
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from kproxy.filters.contract import Reply, Request
@@ -75,8 +76,7 @@ def part_of(request: Request, keeps: Selects) -> Request:
     """Return a copy of the request with only the topics for which *keeps* is true."""
     message = copy.deepcopy(request.message)
     keep_topics(message, topic_places(request.api_key, request.api_version), keeps)
-    about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-    return Request(request.connection, *about, message)
+    return replace(request, message=message)
 
 
 def merge(response: Any, part: Request, code: int) -> None:

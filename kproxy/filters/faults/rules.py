@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Collection, Iterable
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +10,7 @@ from kproxy.filters.conditions import Condition, Subject
 from kproxy.filters.contract import Request, Runtime, SharedCount
 from kproxy.filters.faults.effects import ALWAYS_IN_PLACE
 from kproxy.filters.faults.options import SCENARIOS, Fault, names
+from kproxy.filters.matching import matches
 from kproxy.filters.named_resources import Topic, topic_places, topics_of
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
@@ -70,7 +70,7 @@ class Rule:
 
     def names_topic(self, name: str, topic_id: str, topic_names: Any) -> bool:
         """Return whether a topic, known by its name or its id, matches one of the fault's patterns."""
-        return _matches(name or topic_names.get(topic_id, ""), self.topics)
+        return matches(name or topic_names.get(topic_id, ""), self.topics)
 
     def selects(self, request: Request, topic_names: Any, topics: Iterable[Topic]) -> bool:
         """Return whether a request is a call of this fault.
@@ -80,9 +80,9 @@ class Rule:
             topic_names: names of topics by their ids (TopicNames of identify.py).
             topics: those of the request, with those of its fetch session.
         """
-        if self._client_ids and not _matches(request.client_id or "", self._client_ids):
+        if self._client_ids and not matches(request.client_id or "", self._client_ids):
             return False
-        if self._brokers and not _matches(request.connection.broker, self._brokers):
+        if self._brokers and not matches(request.connection.broker, self._brokers):
             return False
         if self.topics and not any(self.names_topic(*topic, topic_names) for topic in topics):
             return False
@@ -159,14 +159,10 @@ def _word(value: Any) -> str:
     return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else f"{value}"
 
 
-def _matches(value: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(value, pattern) for pattern in patterns)
-
-
 def _names_one_of(subject: Subject, groups: Iterable[str]) -> bool:
     """Return whether a request names a group that matches; False if it names more than conditions look at."""
     try:
-        return any(_matches(group, groups) for group in subject["groups"])
+        return any(matches(group, groups) for group in subject["groups"])
     except ValueError:
         return False
 
