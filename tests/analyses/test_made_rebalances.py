@@ -38,6 +38,38 @@ def test_every_kind_of_group_has_a_timeline(tmp_path: Path, kind: str) -> None:
     assert {row["group_type"] for row in rows} == {kind}
 
 
+def test_members_of_the_classic_protocol_have_the_epochs_of_their_group(tmp_path: Path) -> None:
+    """An epoch of which only they hear is of the same kind; REBALANCE_IN_PROGRESS goes on until they have their partitions."""
+    traffic = GroupTraffic("g")
+    traffic.epoch("consumer", 0, "m1", 0, 1)
+    traffic.epoch("consumer", 5, "m1", 1, 1)
+    for at, member, generation in ((7, "m2", 2), (8, "m3", 3), (10.6, "m2", 3), (19.6, "m2", 4)):
+        traffic.join(at, member, generation)
+        traffic.sync(at + 0.1, member, generation, ["t-1"])
+    for at, member, generation in ((10.5, "m2", 2), (11, "m3", 3), (16, "m3", 3), (19.5, "m2", 3)):
+        traffic.told_to_rebalance(at, member, generation)
+    for step in ((10, "m1", 1, 3), (15, "m1", 3, 3), (19, "m4", 0, 4), (20, "m1", 3, 4)):
+        traffic.epoch("consumer", *step)
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert [(row["generation_to"], row["cause"], row["client_id"], row["members_after"]) for row in rows] == [
+        (1, "joined", "app-1", 1), (2, "joined", "app-2", 2), (3, "joined", "app-3", 3), (4, "joined", "app-4", 4)
+    ]  # fmt: skip
+    assert [row["began_at"].second for row in rows] == [0, 7, 8, 19]
+    assert {row["group_type"] for row in rows} == {"consumer"}
+
+
+def test_a_static_member_that_is_stopped_counts_until_its_session_ends(tmp_path: Path) -> None:
+    traffic = GroupTraffic("g")
+    for step in ((1, "m2", 0, 1), (10, "m2", 1, 1), (12, "m2", -2, -2)):
+        traffic.epoch("consumer", *step, instance="worker-2")
+    for at in range(14, 80, 5):
+        before, after = (3 if at > 60 else 2 if at > 14 else 0), (3 if at > 55 else 2)
+        traffic.epoch("consumer", at, "m4", before, after)
+    assert told(traffic.rows(tmp_path, "rebalances")) == [
+        (1, "joined", "app-2", 1), (2, "joined", "app-4", 2), (3, "session timeout", "app-2", 1)
+    ]  # fmt: skip
+
+
 def test_members_with_one_client_id_that_join_in_one_rebalance_count_each(tmp_path: Path) -> None:
     traffic = GroupTraffic("g")
     for number, member in enumerate(("m1", "m2", "m3")):

@@ -170,9 +170,18 @@ class GroupTraffic:
         asked = {"group_id": self.group, "topics": [topic], "generation_id_or_member_epoch": -1}
         self.send(second, sender, ApiKey.OFFSET_COMMIT, asked, {"topics": [done]})
 
-    def epoch(self, kind: str, second: float, member: str, epoch: int, answer: int) -> None:
+    def told_to_rebalance(self, second: float, member: str, generation: int) -> None:
+        """A heartbeat of the classic protocol is answered with REBALANCE_IN_PROGRESS."""
+        asked = {"group_id": self.group, "generation_id": generation, "member_id": member}
+        self.send(second, member, ApiKey.HEARTBEAT, asked, {"error_code": 27})
+
+    def epoch(
+        self, kind: str, second: float, member: str, epoch: int, answer: int, *, instance: str | None = None
+    ) -> None:
         """A heartbeat of a group of KIP-848 or its kin."""
         asked = {"group_id": self.group, "member_id": member, "member_epoch": epoch}
+        if instance:
+            asked["instance_id"] = instance
         self.send(second, member, KEYS[kind], asked, {"member_id": member, "member_epoch": answer})
 
     def round(self, second: float, generation: int, *members: str) -> None:

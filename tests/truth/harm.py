@@ -67,7 +67,9 @@ def storm_of_crashes(lab: Lab, **settings: str) -> None:
         lab.wait(9)
         members[2].start()
         lab.wait(4 if not settings else 7)
-    lab.expect("rebalance_storm", group_id="billing", first_cause="session timeout", client_id="billing-2")
+    lab.expect(
+        "rebalance_storm", group_id="billing", first_cause=["session timeout", "restart loop"], client_id="billing-2"
+    )
     lab.expect("rebalances", client_id="billing-2", cause=["session timeout", "restart loop"])
     lab.never("rebalances", cause=["poll timeout", "deployment"])
 

@@ -108,6 +108,28 @@ def to_the_new_protocol(lab: Lab, library: str = "librdkafka") -> None:
 
 
 @workload(
+    "Members of the classic protocol join a group of KIP-848's, and leave it; so does one of its own.", healthy=True
+)
+def members_of_both_protocols(lab: Lab) -> None:
+    lab.topic("orders", 6)
+    lab.produce("shop", "orders", rate=3)
+    words = {"topic": "orders", "group": "billing"}
+    lab.consume("billing-new", library="java", group_protocol="consumer", **words)
+    lab.wait(10)
+    for library in ("librdkafka", "java"):
+        old = lab.consume(f"billing-{library}", library=library, **words)
+        lab.wait(10)
+        other = lab.consume(f"billing-new-{library}", group_protocol="consumer", **words)
+        lab.wait(10)
+        other.stop()
+        lab.wait(8)
+        old.stop()
+        lab.wait(8)
+    lab.never("rebalances", cause=["poll timeout", "session timeout", "went silent", "unknown"])
+    _calm(lab)
+
+
+@workload(
     "People at work with the tools of Kafka: they write a few lines, read them, describe, set offsets.", healthy=True
 )
 def console_tools(lab: Lab) -> None:

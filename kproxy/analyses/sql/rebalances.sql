@@ -45,9 +45,11 @@ WITH generations AS (
 ), membership AS (
   SELECT g.group_key, g.generation,
     CASE WHEN max(CASE WHEN g.group_type = 'classic' AND s.first_generation = g.generation AND c.place IS NULL THEN 1 ELSE 0 END) = 0
-      THEN count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+      THEN count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND (s.last_generation >= g.previous_generation
+          OR (g.group_type <> 'classic' AND s.there_until_micros >= g.previous_micros))
         AND s.first_micros < g.formed_micros THEN s.identity END) END AS members_before,
-    count(DISTINCT CASE WHEN s.first_generation <= g.generation AND s.last_generation >= g.generation THEN s.identity END)
+    count(DISTINCT CASE WHEN s.first_generation <= g.generation AND (s.last_generation >= g.generation
+        OR (g.group_type <> 'classic' AND s.there_until_micros >= g.formed_micros)) THEN s.identity END)
       AS members_after,
     count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.generation
       THEN s.identity END) AS members_kept

@@ -8,31 +8,15 @@ stored: true
 */
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed
-), stays AS (
-  -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there
-  SELECT s.*, CASE WHEN NOT EXISTS (
-      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
-        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
-      ) THEN s.last_micros + 5500000
-    -- a static member that is stopped keeps its place for a session, by default of 45 s, or until it is back
-    WHEN EXISTS (
-      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id AND l.generation = -2
-        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
-      ) THEN least(s.last_micros + 45000000, coalesce(s.back_micros - 1, 9000000000000000000)) END AS there_until_micros
-  FROM (
-    SELECT *, lead(first_micros) OVER (PARTITION BY group_key, member_id ORDER BY first_micros) AS next_micros,
-      lead(first_micros) OVER (PARTITION BY group_key, identity ORDER BY first_micros) AS back_micros
-    FROM group_spells
-  ) s
 ), members_before AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN stays s ON s.group_key = g.group_key
+  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   WHERE s.first_generation <= g.previous_generation AND (s.last_generation >= g.previous_generation
       OR (g.group_type <> 'classic' AND s.there_until_micros >= g.previous_micros))
     AND s.first_micros < g.formed_micros
 ), members_after AS (
   SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN stays s ON s.group_key = g.group_key
+  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   WHERE s.first_generation <= g.generation AND (s.last_generation >= g.generation
       OR (g.group_type <> 'classic' AND s.there_until_micros >= g.formed_micros))
 ), members AS (

@@ -6,10 +6,17 @@ meaning: >-
   than their session timeout: the coordinator then counts one more generation, which no member learns of.
 stored: true
 */
-WITH classic AS (
-  SELECT group_key, response_generation AS generation, epoch_us(request_at) AS asked, epoch_us(seen_at) AS known, member_id
+WITH with_epochs AS (
+  -- groups of another kind than classic ones; members of the classic protocol that join them have their epochs
+  SELECT group_key, max(group_type) AS group_type, min(response_generation) AS lowest, max(response_generation) AS highest
   FROM keyed_group_events
-  WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND response_generation IS NOT NULL
+  WHERE group_type <> 'classic' AND error_code = 0 AND response_generation > 0 AND event IN ('join', 'heartbeat')
+  GROUP BY group_key
+), classic AS (
+  SELECT e.group_key, e.response_generation AS generation, epoch_us(e.request_at) AS asked, epoch_us(e.seen_at) AS known, e.member_id
+  FROM keyed_group_events e
+  WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.response_generation IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM with_epochs w WHERE w.group_key = e.group_key AND e.response_generation BETWEEN w.lowest AND w.highest)
 ), syncs AS (
   SELECT group_key, response_generation AS generation, member_id, epoch_us(seen_at) AS known, len(assignment) AS given
   FROM keyed_group_events
@@ -30,11 +37,13 @@ WITH classic AS (
   SELECT group_key, generation, 'classic' AS group_type, min(asked) AS asked_micros, max(known) AS formed_micros
   FROM in_time GROUP BY group_key, generation
 ), epochs AS (
-  SELECT group_key, group_type, response_generation AS generation, event, epoch_us(request_at) AS asked,
-    epoch_us(seen_at) AS known, generation AS before, len(assignment) AS given, member_id, exchange, connection_id,
-    array_to_string(list_sort(assignment), ',') AS assigned, array_to_string(list_sort(owned), ',') AS owned
-  FROM keyed_group_events
-  WHERE group_type <> 'classic' AND error_code = 0 AND response_generation > 0 AND event IN ('join', 'heartbeat')
+  SELECT e.group_key, w.group_type, e.response_generation AS generation, e.event, e.group_type = 'classic' AS is_classic,
+    epoch_us(e.request_at) AS asked, epoch_us(e.seen_at) AS known, coalesce(e.generation, 0) AS before, len(e.assignment) AS given,
+    e.member_id, e.exchange, e.connection_id,
+    array_to_string(list_sort(e.assignment), ',') AS assigned, array_to_string(list_sort(e.owned), ',') AS owned
+  FROM keyed_group_events e
+  JOIN with_epochs w ON w.group_key = e.group_key
+  WHERE e.response_generation BETWEEN w.lowest AND w.highest AND e.error_code = 0 AND e.event IN ('join', 'heartbeat')
 ), epochs_formed AS (
   SELECT group_key, generation, max(group_type) AS group_type,
     min(CASE WHEN event = 'join' THEN asked ELSE known END) AS asked_micros, min(known) AS formed_micros,
@@ -62,7 +71,8 @@ WITH classic AS (
   -- joins of static members that came back, which get the assignment they had
   SELECT n.group_key, n.generation, min(j.known) AS micros
   FROM epochs_next n
-  JOIN epochs j ON j.group_key = n.group_key AND j.generation = n.generation AND j.event = 'join' AND j.asked > n.formed_micros
+  JOIN epochs j ON j.group_key = n.group_key AND j.generation = n.generation AND j.event = 'join' AND NOT j.is_classic
+    AND j.asked > n.formed_micros
   GROUP BY n.group_key, n.generation
 ), epoch_generations AS (
   -- progress after the next epoch began counts for the next epoch
@@ -78,8 +88,6 @@ WITH classic AS (
     coalesce(s.last_synced, c.formed_micros) AS last_micros, s.resumed AS resumed_micros, true AS formed, false AS emptied
   FROM classic_generations c
   LEFT JOIN synced s ON s.group_key = c.group_key AND s.generation = c.generation
-  -- members of the classic protocol in a KIP-848 group have its epochs
-  WHERE NOT EXISTS (SELECT 1 FROM epoch_generations e WHERE e.group_key = c.group_key AND e.generation = c.generation)
   UNION ALL
   SELECT group_key, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, resumed_micros,
     formed = 1 AS formed, false AS emptied
@@ -173,7 +181,8 @@ WITH classic AS (
 ), began AS (
   SELECT g.group_key, g.generation, min(s.micros) AS micros
   FROM in_order g JOIN signs s ON s.group_key = g.group_key AND s.micros > g.previous_micros AND s.micros <= g.formed_micros
-  WHERE (s.of_generation IS NULL OR s.of_generation = g.previous_generation) AND (s.member_id IS NULL OR EXISTS (
+  -- a member of the classic protocol in a KIP-848 group gets REBALANCE_IN_PROGRESS until it has what it was given
+  WHERE (s.of_generation IS NULL OR (g.group_type = 'classic' AND s.of_generation = g.previous_generation)) AND (s.member_id IS NULL OR EXISTS (
     SELECT 1 FROM keyed_group_events j WHERE j.group_key = g.group_key AND j.response_generation = g.generation
       AND j.member_id = s.member_id))
   GROUP BY g.group_key, g.generation

@@ -2,7 +2,8 @@
 meaning: >-
   The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that comes
   back under its old id begins another. first_generation and last_generation are the first and last in which it was seen; last_micros
-  and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request (capture_times).
+  and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request (capture_times); there_until_micros is until
+  when a member of a group that is not classic counts, as it hears of an epoch late.
 stored: true
 */
 WITH heard AS (
@@ -67,16 +68,33 @@ WITH heard AS (
     PARTITION BY group_key, member_id, spell ORDER BY micros DESC, connection_id
   ) AS place
   FROM numbered WHERE connection_id IS NOT NULL
+), placed AS (
+  SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros,
+    s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api,
+    n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
+    coalesce(n.group_instance_id, s.member_id) AS identity,
+    c.connection_id, k.client_address, k.client_port,
+    epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, t.until_us AS seen_until_micros
+  FROM spells s
+  LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
+  LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
+  LEFT JOIN connections k ON k.connection_id = c.connection_id
+  LEFT JOIN capture_times t ON t.connection_id = k.connection_id
+  WHERE s.first_generation IS NOT NULL
 )
-SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros,
-  s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api,
-  n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
-  coalesce(n.group_instance_id, s.member_id) AS identity,
-  c.connection_id, k.client_address, k.client_port,
-  epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, t.until_us AS seen_until_micros
-FROM spells s
-LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
-LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
-LEFT JOIN connections k ON k.connection_id = c.connection_id
-LEFT JOIN capture_times t ON t.connection_id = k.connection_id
-WHERE s.first_generation IS NOT NULL
+SELECT s.* EXCLUDE (next_micros, back_micros),
+  -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there
+  CASE WHEN NOT EXISTS (
+      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
+        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
+      ) THEN s.last_micros + 5500000
+    -- a static member that is stopped keeps its place for a session, by default of 45 s, or until it is back
+    WHEN EXISTS (
+      SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id AND l.generation = -2
+        AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
+      ) THEN least(s.last_micros + 45000000, coalesce(s.back_micros - 1, 9000000000000000000)) END AS there_until_micros
+FROM (
+  SELECT *, lead(first_micros) OVER (PARTITION BY group_key, member_id ORDER BY first_micros) AS next_micros,
+    lead(first_micros) OVER (PARTITION BY group_key, identity ORDER BY first_micros) AS back_micros
+  FROM placed
+) s

@@ -4,7 +4,7 @@ meaning: >-
   with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went away, was
   acknowledged later records only, or did not succeed within two minutes; else unknown. harm: 2 for lost, 1 for unknown, 0 for
   acknowledged. lost: number of its records that are lost, in the
-  first attempt with this batch, else 0.
+  first attempt with this batch, else 0. lacks_replicas: it was refused as too few replicas are in sync, or timed out within ten minutes of that.
 stored: true
 */
 WITH sent AS (
@@ -71,6 +71,9 @@ compared AS (
 )
 SELECT r.connection_id, r.exchange, r.client_id, r.client_address, r.software, r.broker, r.cluster, r.topic_or_id AS topic, r.partition,
   r.error_code, n.name AS error_name, r.seen_at, r.at_us, r.count, r.size, r.base_offset, r.crc_valid, r.producer_id, r.base_sequence,
+  r.error_code IN (7, 19, 20) AND bool_or(r.error_code IN (19, 20)) OVER (
+    PARTITION BY r.client_id, r.client_address, r.cluster, r.topic_or_id, r.partition
+    ORDER BY r.at_us RANGE BETWEEN 600000000 PRECEDING AND 600000000 FOLLOWING) AS lacks_replicas,
   o.outcome, CASE o.outcome WHEN 'lost' THEN 2 WHEN 'unknown' THEN 1 ELSE 0 END AS harm,
   CASE WHEN o.outcome = 'lost' AND r.connection_id = r.first_attempt.connection_id AND r.exchange = r.first_attempt.exchange
     THEN r.count ELSE 0 END AS lost

@@ -67,6 +67,16 @@ def _(tables: Rows, bad: bool) -> None:
             consumer.fetch(number + at / 10, "jobs", offset, end=100, count=1)
 
 
+@scene("stuck_fetch_loop", client_id="rolls back", partition_offset=41, fetches=13, all_fetches=97, with_records=13)
+def _(tables: Rows, bad: bool) -> None:
+    """It reads on behind a record that fails, and goes back to what it committed; the healthy one committed the rest."""
+    consumer = tables.client("rolls back")
+    consumer.commit(0, "bills", "jobs", 41 if bad else 49)
+    for number in range(13):
+        for at, offset in enumerate(range(41, 49)):
+            consumer.fetch(1 + number + at / 10, "jobs", offset, end=100, count=1)
+
+
 @scene("stuck_fetch_loop", partition_offset=41, fetches=20)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet

@@ -41,7 +41,7 @@ def _(tables: Rows, bad: bool) -> None:
     for name in ("moved", "other"):
         gone = {"broker_address": "10.0.10.90", "closed_by": "broker", "closed_at": moment(10)}
         tables.client(name, "10.0.10.1", **gone).ask(9.5, ApiKey.HEARTBEAT, group_id="jobs", member_id=name)
-    member, code = tables.client("moved", "10.0.10.1", broker_address="10.0.10.91"), ErrorCode.UNKNOWN_MEMBER_ID
+    member, code = tables.client("moved", "10.0.10.1", broker_address="10.0.10.91"), ErrorCode.ILLEGAL_GENERATION
     if bad:
         member.group(30, "commit", "jobs", api=ApiKey.OFFSET_COMMIT, member_id="moved", error_code=code)
     else:

@@ -29,7 +29,7 @@ def _beats(client: Client, begin: float, end: float, group: str, member: str, ev
     seconds=42,
     records=40,
     partitions=1,
-    state="no Fetch in the capture",
+    state="it fetches nothing",
 )
 def _(tables: Rows, bad: bool) -> None:
     """The healthy one goes on to fetch; of both nothing is committed."""
@@ -41,6 +41,19 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client("shop", "10.0.0.6").produce(3 + second, "orders")
     for second in range(0 if bad else 40):
         consumer.fetch(3 + second, "orders", 1 + second, end=2 + second, count=1)
+
+
+@scene("stopped_reading", client_id="breaker", partitions=1, records=35, state="it fetches from its other partitions")
+def _(tables: Rows, bad: bool) -> None:
+    """It pauses one of two partitions; the healthy one reads it, each time with the other one's records before."""
+    consumer, shop = tables.client("breaker"), tables.client("shop", "10.0.0.6")
+    _joins(consumer, 0, "bills", "m-1", ["orders-0", "orders-1"])
+    _beats(consumer, 2, 45, "bills", "m-1")
+    for second in range(1, 41):
+        for partition in (0, 1):
+            shop.produce(second, "orders", partition)
+            if not (bad and partition and second > 5):
+                consumer.fetch(second + 0.1 + partition / 10, "orders", second - 1, partition, end=second, count=1)
 
 
 @scene("long_rebalance", client_id="billing-2", group_id="bills", generation=2, seconds=14, members=2)

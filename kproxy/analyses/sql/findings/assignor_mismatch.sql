@@ -28,7 +28,7 @@ only_if: FROM group_events WHERE error_code IN (23, 112)
 frame:
   group_by: [client_id, client_address, cluster, group_key, group_id]
   values:
-    offered: max(coalesce(nullif(array_to_string(protocols, ', '), ''), protocol))
+    offered: coalesce(max(coalesce(nullif(array_to_string(protocols, ', '), ''), protocol)), 'none by name')
     in_use: max(coalesce('a ' || other_kind || ' group', in_use))
     change: >-
       CASE WHEN max(other_kind) IS NOT NULL THEN 'its group.id or group.protocol, as the group is of another kind'
@@ -52,4 +52,4 @@ SELECT e.*, nullif(u.in_use, '') AS in_use, CASE WHEN u.kind <> e.group_type THE
             AND j.event = 'join' AND j.error_code = 0 AND j.at_us > e.at_us) AS got_in
 FROM client_group_events AS e
 LEFT JOIN used AS u ON u.group_key = e.group_key
-WHERE e.event = 'join' AND e.error_code IN (23, 112)
+WHERE (e.event = 'join' AND e.error_code = 23) OR e.error_code = 112

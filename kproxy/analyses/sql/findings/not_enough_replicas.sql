@@ -7,7 +7,7 @@ meaning: >
   until delivery.timeout.ms. It is critical where records were not acknowledged in the end, or where the broker still refused
   them after half a minute; a broker that restarts refuses some for seconds.
 basis:
-  rests_on: NOT_ENOUGH_REPLICAS in answers to Produce, and what was acknowledged afterwards
+  rests_on: NOT_ENOUGH_REPLICAS in answers to Produce, REQUEST_TIMED_OUT beside it, and what was acknowledged afterwards
   certainty: said
   wrong_if: the records were acknowledged on a connection that was not captured
 columns:
@@ -37,4 +37,4 @@ frame:
 */
 SELECT *
 FROM refused_batches
-WHERE error_code IN (19, 20)
+WHERE lacks_replicas

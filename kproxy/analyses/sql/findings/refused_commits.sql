@@ -4,7 +4,8 @@ title: Commits that came too late
 severity: warning
 meaning: >
   The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH; see static_member_flapping for FENCED_INSTANCE_ID): it was
-  away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
+  away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member. Members that
+  session_expired or max_poll_exceeded name are left out.
 basis:
   rests_on: errors in answers to OffsetCommit
   certainty: said
@@ -42,3 +43,8 @@ SELECT g.*, (
     ) AS away
 FROM client_group_events AS g
 WHERE event = 'commit' AND error_code IN (22, 25, 110)
+    AND NOT EXISTS (FROM expired_members AS x WHERE x.group_key = g.group_key AND x.member_id = g.member_id)
+    AND NOT EXISTS (
+        FROM late_polls AS p
+        WHERE p.cluster = g.cluster AND p.group_id = g.group_id AND p.member_id = g.member_id AND p.at_us <= g.at_us
+            AND (p.says_so = 1 OR p.stays_away OR p.back_us IS NOT NULL))

@@ -80,7 +80,9 @@ WITH named AS ( -- each error with what the request was about
         AND NOT (api_key IN (8, 28) AND error_code IN (22, 25, 110)) -- refused_commits
         AND NOT (api_key IN (12, 14, 68, 76, 88) AND error_code IN (25, 110)) -- session_expired
         AND NOT (api_key = 12 AND error_code = 27) -- rebalances
-        AND NOT (api_key IN (17, 36) AND error_code IN (33, 34, 58)) -- authentication_failed, reconnect_loop
+        AND NOT (api_key IN (17, 36) AND error_code IN (33, 58)) -- authentication_failed
+        AND NOT (error_code = 34 AND NOT EXISTS ( -- reconnect_loop
+            FROM exchanges AS n WHERE n.connection_id = named.connection_id AND n.exchange > named.exchange))
         AND NOT (is_question AND error_code IN (54, 69, 91, 105)) -- there is nothing to describe
         AND api_key NOT IN (18, 71, 72)
 ), sought AS (
@@ -170,6 +172,7 @@ LEFT JOIN refused_batches AS b ON r.api_key = 0 AND b.connection_id = r.connecti
     AND b.partition = r.partition
 LEFT JOIN error_codes AS f ON f.code = r.error_code
 WHERE NOT (r.error_code IN (3, 100) AND r.repeats >= 10) -- unknown_topic_loop
+    AND NOT coalesce(b.lacks_replicas, false) -- not_enough_replicas
     AND (r.is_final OR (r.repeats >= $least_repeats AND r.run_us >= $least_seconds * 1000000)
     OR (b.harm = 2 AND r.error_code NOT IN (3, 5, 6, 74, 100)) -- those may have gone to another broker
     OR (r.is_change AND r.error_code <> 41 AND g.client_address IS NOT NULL AND coalesce(l.last_worked_us, 0) <= r.at_us))

@@ -4,7 +4,7 @@ title: Consumers that fetch the same offset again and again although there is mo
 severity: critical
 meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
-  goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something, or the client
+  goes back (a record that it cannot handle, retried for ever; it may read on in between, but commits nothing beyond), or the broker returns nothing although there is something, or the client
   ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of its own).
 basis:
   rests_on: fetches of one offset, although the partition goes on
@@ -28,24 +28,27 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition
 parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
+  min_returns: {default: 10, meaning: "Fewer fetches with which a client goes back to the offset that it committed last are not listed."}
   min_percent: {default: 30, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
 verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 only_if: >-
   FROM offsets WHERE kind = 'fetch'
-  HAVING count(*) >= $min_fetches AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_seconds * 1000000
+  HAVING count(*) >= least($min_fetches, $min_returns) AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_seconds * 1000000
 frame:
   derived: {partition_offset: position, seconds: us // 1000000}
   order_by: fetches DESC, client_id, client_address, topic, partition, partition_offset, connection_id, cluster
 */
 WITH asked AS (
-    SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end
+    SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end,
+        lag(position) OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS last_position
     FROM fetch_positions
 ), repeated AS (
     SELECT connection_id, client_id, client_address, cluster, broker, topic, partition, position,
         max(software) AS software,
         count(*) AS fetches,
+        count(CASE WHEN position < last_position THEN 1 END) AS returns,
         max(readable_end) AS readable_end,
         min(seen_at) AS first_at, max(seen_at) AS last_at,
         max(at_us) - min(at_us) AS us,
@@ -54,7 +57,12 @@ WITH asked AS (
     FROM asked
     WHERE error_code = 0 AND readable_end > position
     GROUP BY connection_id, client_id, client_address, cluster, broker, topic, partition, position
-    HAVING count(*) >= $min_fetches AND max(at_us) - min(at_us) >= $min_seconds * 1000000
+    HAVING count(*) >= least($min_fetches, $min_returns) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
+), committed AS ( -- what a client committed last of a partition, or found committed
+    SELECT client_id, client_address, cluster, topic, partition, max_by(partition_offset, at_us) AS position
+    FROM client_offsets
+    WHERE kind IN ('commit', 'committed') AND coalesce(error_code, 0) = 0
+    GROUP BY client_id, client_address, cluster, topic, partition
 ), delivered AS (
     SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
     FROM record_batches
@@ -106,9 +114,12 @@ WITH asked AS (
     FROM repeated AS r
     JOIN meanwhile AS m ON m.connection_id = r.connection_id
         AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
-    WHERE r.fetches * 100 >= m.all_fetches * $min_percent
+    WHERE (r.fetches >= $min_fetches AND r.fetches * 100 >= m.all_fetches * $min_percent) OR (r.returns >= $min_returns AND EXISTS (
+        FROM committed AS c
+        WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
+            AND c.topic = r.topic AND c.partition = r.partition AND c.position = r.position))
 )
-SELECT * EXCLUDE (nth, last_exchange)
+SELECT * EXCLUDE (nth, last_exchange, returns)
 FROM ranked
 WHERE nth = 1
 UNION ALL BY NAME
