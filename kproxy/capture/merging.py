@@ -142,12 +142,13 @@ class MergedCapture(ClosedOnExit):
             if not reading:
                 break
             _, place, one = reading[0]
-            until = min((at for at, _, _ in reading[1:3]), default=NEVER)  # the second of a heap is its second or third
+            until, other = min((entry[:2] for entry in reading[1:3]), default=(NEVER, NEVER))  # the second of a heap
             if self._waiting:
-                until = min(until, self._waiting[0][1].first_ns)
-            stop = max(one.batch.first_after(one.index, until), one.index + 1)
-            self._note_turn(place)
-            yield from self._without_seen(one, stop)
+                until, other = min((until, other), (self._waiting[0][1].first_ns, self._waiting[0][0]))
+            stop = max(one.batch.first_after(one.index, until - (other < place)), one.index + 1)
+            for run in self._without_seen(one, stop):
+                self._note_turn(place)  # not for packets that are passed over: those of a copy are in no disorder
+                yield run
             self._note_seen(one, stop, until)
             one.index = stop
             more = one.has_more()

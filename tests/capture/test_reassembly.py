@@ -1,8 +1,10 @@
 """Reassembly: in order, shuffled, twice, lost, wrapped, cut, joined late, ended in every way; bounds; the state machine."""
 
+import gzip
 import random
 import struct
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -13,6 +15,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import ARP, GRE, Ether
 
 from kproxy.capture import (
+    CaptureFile,
     Closed,
     CloseReason,
     Data,
@@ -22,12 +25,25 @@ from kproxy.capture import (
     Flows,
     Gap,
     Limits,
+    MergedCapture,
     Opened,
     Packet,
     PacketBatch,
+    open_capture,
+    read_flows,
 )
 from kproxy.capture.roles import Endpoints
-from tests.support.built_captures import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams, turns
+from tests.support.built_captures import (
+    CLIENT,
+    Conversation,
+    as_packet,
+    cut,
+    kafka_like,
+    pcap,
+    reassemble,
+    streams,
+    turns,
+)
 
 CONVERSATION = kafka_like()
 ORDERED = reassemble(CONVERSATION.packets)
@@ -540,6 +556,21 @@ def test_what_comes_behind_a_reset_in_a_shuffled_capture_counts() -> None:
     assert streams(items) == [(b"request", b"response")]
     (closed,) = [item for item in items if isinstance(item, Closed)]
     assert (closed.reason, items[-1]) == (CloseReason.RESET, closed)
+
+
+def test_a_copy_of_a_file_in_other_packing_does_not_make_a_capture_shuffled(tmp_path: Path) -> None:
+    """What comes behind a reset then is what comes too late, as in the file alone."""
+    made = Conversation().handshake()
+    for _ in range(70):
+        made.send(0, b"request").send(1, b"response")
+    made.segment(0, flags="R").segment(1, b"too late", "PA")
+    (tmp_path / "one.pcap").write_bytes(pcap(made.packets))
+    (tmp_path / "copy.pcap.gz").write_bytes(gzip.compress(pcap(made.packets)))
+    with open_capture(tmp_path / "one.pcap") as alone:
+        expected = streams(read_flows(alone))
+    begins = made.packets[0].time_ns
+    with MergedCapture([CaptureFile(begins, path) for path in tmp_path.iterdir()]) as both:
+        assert streams(read_flows(both)) == expected == [(b"request" * 70, b"response" * 70)]
 
 
 def others(count: int, time_ns: int, step_ns: int) -> list[Packet]:
