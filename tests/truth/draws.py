@@ -148,7 +148,7 @@ class Draws:
         more = {"host", "listener", "mechanism", "user", "release", *_RENAMED}
         if library in _GO:
             committed = role == "consume" and TRANSACTS.search(self._source)
-            if committed or (library == "sarama" and self.work.release < OLD):
+            if committed or re.search(r"[,^]", words["topic"]) or (library == "sarama" and self.work.release < OLD):
                 return False
             more = {"host", "release"}
         one_at_a_time = library == "java" or "poison" not in words
@@ -156,7 +156,8 @@ class Draws:
 
     def _as_of(self, library: str, role: str, words: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of librdkafka under the names, and with the defaults where they matter, of another library."""
-        drawn = {_RENAMED.get(name, name): value for name, value in words.items()}
+        renamed = _RENAMED | ({"batch_size": "max_batch_size"} if library == "aiokafka" else {})
+        drawn = {renamed.get(name, name): value for name, value in words.items()}
         if library in _GO:
             return drawn
         if role == "consume" and TRANSACTS.search(self._source):

@@ -218,6 +218,8 @@ class Lab:
         drawn = self.draws.client(client_id, role, options)
         if role != "consume" and "acks" not in options and drawn.get("library") != options.get("library"):
             self.allow("acks_below_all", client_id=client_id)  # the default of several libraries
+        if drawn.get("rate") != options.get("rate"):
+            self.allow("tiny_batches", client_id=client_id)  # it holds from a rate on
         return self._client(client_id, role, **drawn)
 
     def _client(

@@ -213,7 +213,11 @@ def _(tables: Rows, bad: bool) -> None:
     clients=2,
 )
 def _(tables: Rows, bad: bool) -> None:
-    """The healthy ones have a partition each."""
+    """The healthy ones have a partition each; one sets back three partitions, once."""
+    if not bad:
+        once = tables.client("audit")
+        for offset in (100, 40):
+            once.commit(10 - offset / 20, "audits", "orders", offset, partitions=3)
     quick, slow = tables.client("billing-1"), tables.client("billing-2", "10.0.0.6")
     quick.commit(0, "bills", "orders", 20)
     for number in range(3):

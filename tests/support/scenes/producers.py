@@ -54,6 +54,16 @@ def _(tables: Rows, bad: bool) -> None:
     client.ask(10.502, ApiKey.METADATA, topics=["oders"], described_topics=["oders"])
 
 
+@scene("auto_created_topic", client_id="app", topic="orders", ms_until_it_was_there=500.0)
+def _(tables: Rows, bad: bool) -> None:
+    """It was deleted; the healthy one was not, but a broker did not know of it for a moment."""
+    client = tables.client("app")
+    client.ask(1, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])
+    tables.client("operator").ask(9, ApiKey.DELETE_TOPICS if bad else ApiKey.DESCRIBE_CONFIGS, topics=["orders"])
+    client.error(10, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders", topics=["orders"])
+    client.ask(10.502, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])
+
+
 @scene(
     "unknown_topic_loop", client_id="app", topic="gone", errors=40, error_name="UNKNOWN_TOPIC_OR_PARTITION", seconds=19
 )

@@ -36,11 +36,18 @@ WITH missing AS (
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
         AND resource NOT IN ('__consumer_offsets', '__transaction_state', '__share_group_state')
-), described AS (
-    SELECT cluster, topic, seen_at, at_us
+), deleted AS (
+    SELECT cluster, topic, max(at_us) AS deleted_us
     FROM client_exchanges
-    CROSS JOIN unnest(described_topics) AS t(topic)
-    WHERE api_key = 3
+    CROSS JOIN unnest(topics) AS t(topic)
+    WHERE api_key = 20
+    GROUP BY cluster, topic
+), described AS (
+    SELECT e.cluster, t.topic, e.seen_at, e.at_us
+    FROM client_exchanges AS e
+    CROSS JOIN unnest(e.described_topics) AS t(topic)
+    LEFT JOIN deleted AS d ON d.cluster = e.cluster AND d.topic = t.topic
+    WHERE e.api_key = 3 AND e.at_us > coalesce(d.deleted_us, 0) -- what was there before is another topic
 ), created AS (
     SELECT cluster, topic, count(*) AS requests
     FROM client_exchanges

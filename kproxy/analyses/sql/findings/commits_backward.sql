@@ -33,7 +33,7 @@ frame:
     client_id: min_by(client_id, at_us)
     client_address: min_by(client_address, at_us)
     partitions: count(DISTINCT partition)
-    setbacks: count(*)
+    setbacks: count(DISTINCT connection_id || ' ' || exchange)
     records: max(before_offset - partition_offset)
     clients: max(clients)
   having: setbacks >= $min_setbacks
