@@ -23,7 +23,6 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 FOLDER = Path(__file__).parent
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
-WIDTH = 24  # columns of Grafana's grid
 HEIGHT = 8
 BY_NAME = dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME)  # an API has one colour everywhere
 AT_ONCE = 'api!~"Fetch|JoinGroup|ShareFetch|SyncGroup"'  # the others wait for records, or for members of a group

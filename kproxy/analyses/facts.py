@@ -25,7 +25,6 @@ from kproxy.protocol.facts import facts, releases
 if TYPE_CHECKING:
     import pyarrow
 
-OLDEST = "0.8.2"  # the oldest release that the facts distinguish
 JAVA = "apache-kafka-java"
 
 

@@ -8,7 +8,7 @@ unless the configuration passes them.
 from typing import Any
 
 from kproxy.filters.contract import Close, Filter, Forward, Replace, Request, Response, Verdict
-from kproxy.protocol import ApiKey, request_message, response_message
+from kproxy.protocol import ApiKey, Direction, known_message
 from kproxy.protocol.structs import struct_types
 
 BROKER_USERS = (
@@ -49,8 +49,7 @@ class OwnLogins(Filter):
             return Forward()
         offered = {api.api_key: api for api in message.api_keys}
         for api_key in LOGINS:
-            request, answer = request_message(api_key), response_message(api_key)
-            assert request is not None and answer is not None
+            request, answer = (known_message(direction, api_key) for direction in Direction)
             versions = request.versions.intersect(answer.versions)
             api: Any = offered.get(api_key) or struct_types("ApiVersionsResponse")["ApiVersion"]()
             api.api_key, api.min_version, api.max_version = api_key, versions.lowest, versions.highest

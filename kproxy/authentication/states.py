@@ -15,11 +15,11 @@ from kproxy.errors import DecodeError
 from kproxy.filters.narrow_api_versions import is_known
 from kproxy.protocol import (
     ApiKey,
+    Direction,
     RequestHeader,
+    known_message,
     read_request_header,
-    request_message,
     response_header_version,
-    response_message,
 )
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.error_codes import ErrorCode
@@ -215,8 +215,7 @@ def without_secret(frame: bytes, mechanism: str) -> bytes:
 
 def _body(header: RequestHeader, frame: bytes) -> Any:
     """Decode a request. Raises LoginFailed."""
-    message = request_message(header.api_key)
-    assert message is not None
+    message = known_message(Direction.REQUEST, header.api_key)
     if header.api_version not in message.versions:
         raise LoginFailed(f"{message.name} version {header.api_version}, which kproxy does not know")
     try:
@@ -226,8 +225,7 @@ def _body(header: RequestHeader, frame: bytes) -> Any:
 
 
 def _response(header: RequestHeader, **fields: Any) -> bytes:
-    message = response_message(header.api_key)
-    assert message is not None
+    message = known_message(Direction.RESPONSE, header.api_key)
     made: Any = struct_types(message.name)[message.name](**fields)
     body = message.encode(header.api_version, made)
     tags = b"\0" * response_header_version(header.api_key, header.api_version)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from msgspec import Struct
 
 from kproxy.options import OtlpEndpoint, Rotated
-from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
+from kproxy.protocol import ApiKey, MessageStruct, Versions, known_message
 from kproxy.protocol import Direction as Direction  # noqa: PLC0414 - filters import it from here
 from kproxy.protocol.constants import FRAME_LIMIT
 from kproxy.protocol.structs import struct_types
@@ -266,8 +266,7 @@ class Request:
 
         Raises TypeError for a name that is not a field.
         """
-        message = response_message(self.api_key)
-        assert message is not None  # every API of the facts has one
+        message = known_message(Direction.RESPONSE, self.api_key)
         return struct_types(message.name)[message.name](**values)
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kproxy.filters.contract import Forward, Replace, Reply, Request, Response, Verdict
-from kproxy.protocol import ApiKey, MessageStruct, Versions, request_message, response_message
+from kproxy.protocol import ApiKey, Direction, MessageStruct, Versions, known_message, request_message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import Field, Layout, facts
 from kproxy.protocol.structs import struct_types
@@ -147,8 +147,7 @@ class _Error:
     """An error that is put into the structs of one response."""
 
     def __init__(self, request: Request, error_code: int, message: str | None) -> None:
-        response = response_message(request.api_key)
-        assert response is not None
+        response = known_message(Direction.RESPONSE, request.api_key)
         self._types = struct_types(response.name)
         self._code = error_code
         self._message = message

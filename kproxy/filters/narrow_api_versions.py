@@ -6,7 +6,7 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.filters.contract import Direction, Filter, Forward, Replace, Response, Verdict, Want
-from kproxy.protocol import ApiKey, request_message, response_message
+from kproxy.protocol import ApiKey, known_message, request_message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 
 BEYOND = 1 << 15  # above every version, an int16
@@ -44,8 +44,7 @@ def refused_version(frame: bytes) -> bytes:
     It is in the layout of version 0 with error 35 (KIP-511). If *frame*, the broker's, is one, it passes as it is; otherwise
     it is replaced by one made here, and the client asks again for a version that can be narrowed.
     """
-    message = response_message(ApiKey.API_VERSIONS)
-    assert message is not None
+    message = known_message(Direction.RESPONSE, ApiKey.API_VERSIONS)
     try:
         if message.decode(0, frame[BODY_START:]).error_code == ErrorCode.UNSUPPORTED_VERSION:
             return frame

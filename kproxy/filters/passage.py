@@ -37,12 +37,11 @@ from kproxy.protocol import (
     ApiKey,
     Message,
     MessageStruct,
+    known_message,
     object_codec,
     read_request_header,
     read_response_header,
-    request_message,
     response_header_version,
-    response_message,
 )
 from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.found import RecordsField, named_topics, records_fields
@@ -100,11 +99,8 @@ def topics_in(direction: Direction, request: RequestFacts, frame: bytes) -> tupl
     """
     if len(frame) > LARGE_COPY or request.api_key not in OF_RECORDS[direction]:
         return None
-    message_of = request_message if direction == Direction.REQUEST else response_message
-    message = message_of(request.api_key)
-    assert message is not None  # Kafka has these APIs
     try:
-        programs = message.programs(request.api_version)
+        programs = known_message(direction, request.api_key).programs(request.api_version)
         start = SIZE_FIELD + _header_size(direction, request, frame)
     except DecodeError:
         return None
@@ -373,8 +369,7 @@ class Passage:
             requested = request.message
         if requested is None and (self._direction == Direction.REQUEST or places.error is None):
             return None
-        request_type = request_message(request.api_key)
-        assert request_type is not None
+        request_type = known_message(Direction.REQUEST, request.api_key)
         empty: Any = struct_types(request_type.name)[request_type.name]()
         return error_response(request.request(self._connection, requested or empty), filter_.fault_error)
 
@@ -403,10 +398,7 @@ class Passage:
         return any(filter_ in used or filter_.keeps_requests for filter_ in self._filters) and bool(answered)
 
     def _message(self) -> Message:
-        message_of = request_message if self._direction == Direction.REQUEST else response_message
-        message = message_of(self._request.api_key)
-        assert message is not None  # filters want only what is in the facts
-        return message
+        return known_message(self._direction, self._request.api_key)  # filters want only what is in the facts
 
     def _read(self) -> MessageStruct:
         """Decode the message in the frame. Raises DecodeError."""
@@ -482,8 +474,7 @@ class Passage:
     def _response_frame(self, message: MessageStruct, version: int | None = None) -> bytes:
         """Return the whole frame of a response that was made here. Raises EncodeError, Unusable."""
         request = self._request
-        body_of = response_message(request.api_key)
-        assert body_of is not None
+        body_of = known_message(Direction.RESPONSE, request.api_key)
         no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
         body = _encoded(body_of, request.api_version if version is None else version, message)
         return self._framed(pack(">i", request.correlation_id), no_tags, body)

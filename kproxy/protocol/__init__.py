@@ -3,7 +3,7 @@
 No I/O beyond reading the data files of this package, no clock, no state between calls.
 
     message("FetchRequest")         -> Message: decode, to_json, beginning, walk, check, peek, encode, from_json
-    request_message(ApiKey.FETCH)   -> the Message of an API; response_message likewise
+    request_message(ApiKey.FETCH)   -> the Message of an API; response_message likewise; known_message of APIs in the facts
     read_request_header(data)       -> RequestHeader; read_response_header likewise
 
     >>> heartbeat = message("HeartbeatRequest")
@@ -82,7 +82,7 @@ from kproxy.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from kproxy.protocol.message import Beginning, Message, message, request_message, response_message
+from kproxy.protocol.message import Beginning, Message, known_message, message, request_message, response_message
 from kproxy.protocol.structs import MessageStruct, Struct
 from kproxy.protocol.versions import Versions
 
@@ -97,6 +97,7 @@ __all__ = [
     "Struct",
     "Versions",
     "facts",
+    "known_message",
     "message",
     "read_request_header",
     "read_response_header",

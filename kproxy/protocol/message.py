@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
 from kproxy.protocol import json_sink, object_codec
+from kproxy.protocol.direction import Direction
 from kproxy.protocol.facts import Layout, facts
 from kproxy.protocol.from_json import read_json, read_shown
 from kproxy.protocol.program import Program
@@ -279,6 +280,12 @@ def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]
 def message(name: str) -> Message:
     """Return the message of that name ("FetchRequest", "OffsetCommitValue"). Raises KeyError."""
     return Message(name)
+
+
+@functools.cache
+def known_message(direction: Direction, api_key: int) -> Message:
+    """Return the request or the response of an API that is in the facts. Raises KeyError."""
+    return message(f"{facts().apis[api_key].name}{'Request' if direction == Direction.REQUEST else 'Response'}")
 
 
 @functools.cache

@@ -15,12 +15,11 @@ from kproxy.filters.contract import Direction
 from kproxy.protocol import (
     ApiKey,
     MessageStruct,
+    known_message,
     message,
     read_response_header,
     request_header_version,
-    request_message,
     response_header_version,
-    response_message,
 )
 from kproxy.protocol.addresses import join_address, split_address
 from kproxy.protocol.constants import uvarint
@@ -102,8 +101,7 @@ class BrokerClient:
 
 def encode_request(api_key: int, version: int, body: str | MessageStruct) -> bytes:
     """Return the frame of a request of kproxy's own, given as Kafka's JSON or decoded. Its correlation id is its API key."""
-    request = request_message(api_key)
-    assert request is not None
+    request = known_message(Direction.REQUEST, api_key)
     encoded = request.encode(version, request.from_json(version, body) if isinstance(body, str) else body)
     return frame_request(request_header(api_key, version, api_key, CLIENT_ID), encoded)
 
@@ -124,8 +122,7 @@ def frame_request(header: bytes, body: bytes) -> bytes:
 
 def decode_response(api_key: int, version: int, frame: bytes) -> Any:
     """Decode a response, given without its size field. Raises DecodeError."""
-    response = response_message(api_key)
-    assert response is not None
+    response = known_message(Direction.RESPONSE, api_key)
     start = _body_start(api_key, version, frame)
     # some software sends bytes after the response (librdkafka's mock cluster)
     trailing = response.check(version, frame, start, trailing=True).trailing

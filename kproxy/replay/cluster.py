@@ -15,7 +15,7 @@ from kproxy.errors import DecodeError, LoginRefused, UpstreamError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import log_in
 from kproxy.output.times import render_size
-from kproxy.protocol import ApiKey, request_message
+from kproxy.protocol import ApiKey, Direction, known_message
 from kproxy.protocol.addresses import Address, join_address
 from kproxy.protocol.constants import SIZE_FIELD, ZERO_UUID
 from kproxy.protocol.structs import struct_types
@@ -112,8 +112,7 @@ class Link:
 
     async def ask(self, api_key: int, version: int, body: Any) -> Any:
         """Send a request of replay's own, as an object; return the decoded answer. Raises LinkClosed, DecodeError."""
-        message = request_message(api_key)
-        assert message is not None
+        message = known_message(Direction.REQUEST, api_key)
         future = await self.send(api_key, version, message.encode(version, body))
         assert future is not None
         try:
@@ -264,8 +263,7 @@ class Cluster:
 
     def version(self, api_key: int, wanted: int) -> int:
         """Return the version nearest to the wanted one that both sides know. Raises Unsendable."""
-        message = request_message(api_key)
-        assert message is not None
+        message = known_message(Direction.REQUEST, api_key)
         return nearest(message, wanted, self.spoken(api_key))
 
     async def learn_topics(self) -> None:

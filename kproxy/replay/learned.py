@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import ApiKey, response_message
+from kproxy.protocol import ApiKey, Direction, known_message
 from kproxy.replay.comparing import HEARTBEATS, Assigned, Comparison, Fetched, compare
 from kproxy.replay.groups import Generations
 from kproxy.replay.identities import Identities, Place, learn_ids
@@ -171,8 +171,7 @@ class Answers:
 
     def _compared(self, recorded: Recorded, request: Any, answers: Pair, versions: tuple[int, int]) -> Comparison:
         learned = self.learned
-        message = response_message(recorded.api_key)
-        assert message is not None
+        message = known_message(Direction.RESPONSE, recorded.api_key)
         place = learned.identities.place(request, Place())
         learn_ids(learned.identities, message.name, *answers, place)
         if recorded.api_key == ApiKey.JOIN_GROUP:

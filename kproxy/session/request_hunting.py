@@ -22,7 +22,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kproxy.errors import DecodeError, Truncated
-from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
+from kproxy.protocol import ApiKey, Direction, RequestHeader, known_message, read_request_header
 from kproxy.session.exchanges import Route, route_of
 from kproxy.session.hunting import Candidate, Hunt
 from kproxy.session.recognise import (
@@ -246,8 +246,7 @@ class RequestHunt(Hunt):
 
     def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
         """As ``leftover``, but reads the beginning of a weak candidate first, which disproves nearly all false ones."""
-        message = request_message(header.api_key)
-        assert message is not None
+        message = known_message(Direction.REQUEST, header.api_key)
         position = candidate.start + 4 - self._base
         size = candidate.end - candidate.start - 4
         left = PENDING
@@ -298,8 +297,7 @@ class RequestHunt(Hunt):
         """Return whether the first bytes of a frame of *size* bytes fit its message; None if more are needed."""
         if len(data) < min(size, header.size + _FIRST_READ):
             return None
-        message = request_message(header.api_key)
-        assert message is not None
+        message = known_message(Direction.REQUEST, header.api_key)
         return self._may_walk(len(data), strong=False) and leftover(
             message, header.api_version, data, header.size, size
         ) in (0, PENDING)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame
 
-FORMATS = PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 TIMES_AS = "spark.sql.parquet.outputTimestampType"
 ADDED = ("source", "cluster", "day")
 

@@ -77,11 +77,6 @@ def test_enospc_a_full_disk(scripted: Scripted, proxied: Start, require: Require
         proxy.stop(patience=60)
 
 
-def descriptors(pid: int) -> int:
-    """One more than the highest descriptor of a process."""
-    return max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
-
-
 @pytest.mark.slow
 def test_emfile_the_supervisor_starts_a_worker_again_when_it_can(scripted: Scripted, proxied: Start) -> None:
     proxy = proxied(scripted(answering).address, analysis={"enabled": False}, workers=2)

@@ -364,7 +364,6 @@ def test_a_growing_capture_is_decoded_until_ctrl_c(
 
 
 REBALANCE = CAPTURES / "03-classic-rebalance-range.pcap"  # three members of the group g-range read the topic rebal
-TRANSACTIONS = CAPTURES / "04-transactions.pcap"
 
 
 def selected(kproxy: Kproxy, *words: object) -> list[dict[str, object]]:

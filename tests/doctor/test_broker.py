@@ -15,6 +15,7 @@ from kproxy.config.structs import BrokerTls, Cluster, ListenerTls
 from kproxy.doctor.broker import ask_broker, certificate_names, date_problems, explain_handshake, is_for
 from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context
+from tests.support.backend import listening
 from tests.support.certificates import ALTERNATIVES, Pair, certificates
 from tests.support.doctored import PATIENCE_S, broker, context, login_broker
 from tests.support.links import on_loop
@@ -172,14 +173,11 @@ async def test_a_peer_that_is_no_broker() -> None:
     async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
 
-    server = await asyncio.start_server(web, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    found = await ask_broker(before(port), "127.0.0.1", port, PATIENCE_S)
+    async with listening(web) as port:
+        found = await ask_broker(before(port), "127.0.0.1", port, PATIENCE_S)
     assert found.failure is not None
     assert "does not answer as Kafka" in found.failure.what and "HTTP" in found.failure.what
-    server.close()
 
 
 def der(file: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.filters.contract import Request
 from kproxy.filters.error_responses import EMPTY, error_places, error_response
-from kproxy.protocol import request_message, response_message
+from kproxy.protocol import Direction, known_message
 from kproxy.protocol.facts import Field
 from tests.conftest import Require
 from tests.support.filtering import connection
@@ -27,8 +27,7 @@ def request(api_key: int, version: int, message: Any = None) -> Request:
 
 
 def as_json(api_key: int, version: int, body: bytes) -> Any:
-    message = response_message(api_key)
-    assert message is not None
+    message = known_message(Direction.RESPONSE, api_key)
     return json.loads(message.to_json(version, body))
 
 
@@ -40,8 +39,7 @@ def compared(value: Any, unless: str = "") -> Any:
 
 
 def encoded(api_key: int, version: int, value: Any) -> bytes:
-    message = response_message(api_key)
-    assert message is not None
+    message = known_message(Direction.RESPONSE, api_key)
     return message.encode(version, value)
 
 
@@ -49,8 +47,7 @@ def kafkas_own() -> list[tuple[int, int, str]]:
     """(API, version, what Kafka's own class answers to the sample request)."""
     lines = []
     for api_key, version in VERSIONS:
-        message = request_message(api_key)
-        assert message is not None
+        message = known_message(Direction.REQUEST, api_key)
         body = message.encode(version, sample_request(api_key, version))
         lines.append(f"{api_key} {version} {TOPIC_AUTHORIZATION_FAILED} {body.hex()}")
     command = jars.java(jars.NEWEST, str(REFEREE))
@@ -87,8 +84,7 @@ def has_error(fields: tuple[Field, ...], version: int) -> bool:
 def test_every_response_that_can_have_an_error_has_it() -> None:
     """Also at versions that Kafka's newest classes do not read any more."""
     for api_key, version in VERSIONS:
-        message = response_message(api_key)
-        assert message is not None, (api_key, version)
+        message = known_message(Direction.RESPONSE, api_key)
         possible = has_error(newest_layout(message.name, version).fields, version)
         made = error_response(request(api_key, version), TOPIC_AUTHORIZATION_FAILED, "no\n" * 1_000)
         assert (made is not None) == (error_places(api_key, version) is not None) == possible, (api_key, version)

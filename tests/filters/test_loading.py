@@ -27,7 +27,7 @@ from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.filters.reference import described, options_of, render_list, render_page, summary
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.options import Options, Rotated, Size, text
-from kproxy.protocol import response_message
+from kproxy.protocol import Direction, known_message
 from tests.support.filtering import CallingRuntime, connection
 from tests.support.messages import request_frame
 
@@ -255,8 +255,7 @@ def test_the_example_lets_through_what_it_should(configuration: str) -> None:
     assert chain.on_request(connection(), allowed) == Send(allowed)
     refused = chain.on_request(connection(), created("team-a.orders", "orders"))
     assert isinstance(refused, Answer)
-    message = response_message(19)
-    assert message is not None
+    message = known_message(Direction.RESPONSE, 19)
     topics: Any = message.decode(7, refused.frame[9:])
     assert [(topic.name, topic.error_code, topic.error_message) for topic in topics.topics] == [
         ("team-a.orders", 44, "names begin with team-a."),

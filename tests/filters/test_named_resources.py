@@ -21,7 +21,7 @@ from kproxy.filters.named_resources import (
     topics_of,
     without,
 )
-from kproxy.protocol import ApiKey, request_message, response_message
+from kproxy.protocol import ApiKey, Direction, known_message, response_message
 from kproxy.protocol.facts import Field, facts
 from tests.support.filtering import connection
 from tests.support.marked import VERSIONS, sample_request, sample_response
@@ -204,8 +204,7 @@ def names_a_resource(way: tuple[Field, ...]) -> bool:
 
 def tells_of_topics_not_asked_for(api_key: int) -> bool:
     """By the facts: whether a list of topics may be null, or only the response names topics or resources."""
-    asked, told = request_message(api_key), response_message(api_key)
-    assert asked is not None and told is not None
+    asked, told = (known_message(direction, api_key) for direction in Direction)
     ways = list(walk(fields_of(asked)))
     may_be_null = any(each.is_array and each.nullable for way in ways if names_a_topic(way) for each in way)
     answers = list(walk(fields_of(told)))

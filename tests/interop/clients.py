@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import subprocess
 import time
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import config_option, events, properties_file
+from tests.support.kafka.processes import eventually
 from tests.support.sockets import end_offsets
+from tests.truth.lab import go_client
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what it reads its own schemas with
@@ -226,6 +229,27 @@ class AiokafkaTokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
 
     async def token(self) -> str:
         return unsecured_token()
+
+
+class Go:
+    """The program of tests/truth/go, with the library of that name. It only produces."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def produce(self, entrance: Entrance, topic: str, count: int, **_: Any) -> int:
+        """Produce until the topic has *count* records; returns how many were sent, each of which was acknowledged."""
+        words = {"library": self.name, "role": "produce", "bootstrap": entrance.bootstrap, "topic": topic}
+        words |= {"rate": "100", **entrance.security.go()}
+        command = [str(go_client()), *(f"{name}={value}" for name, value in words.items())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                eventually(lambda: end_offsets(entrance.cluster.open, topic)[0] >= count, what=f"{self.name} produces")
+            finally:
+                process.terminate()
+                said = [json.loads(line) for line in process.communicate()[0].splitlines()]
+        assert said[-1]["event"] == "ended" and said[-1]["failed"] == 0
+        return int(said[-1]["sent"])
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, str]:

@@ -48,6 +48,3 @@ class Measuring:
 
     def close(self) -> None:
         stop(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()

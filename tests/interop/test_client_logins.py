@@ -1,9 +1,7 @@
 """Clients log in to kproxy, with passwords that the broker does not know, before a broker without SASL."""
 
 import json
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +11,16 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kproxy.pipeline.reading import read
 from tests.conftest import Require
-from tests.interop.clients import Client
+from tests.interop.clients import Client, Go
 from tests.interop.test_clients import CLIENTS, complaints, values
 from tests.proxy.test_client_logins import write_users
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST
-from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import Security
 from tests.support.sockets import end_offsets
-from tests.truth.lab import go_client
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 COUNT = 300
@@ -50,12 +46,6 @@ def proxy(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     made.close()
 
 
-def counted(proxy: Proxy, metric: str) -> int:
-    """The sum of a counter's series."""
-    text = proxy.get("/metrics")[1]
-    return sum(int(float(number)) for number in re.findall(rf"^{metric} (\S+)$", text, re.MULTILINE))
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_there_and_back(single: Cluster, proxy: Proxy, client: Client, mechanism: str, topic_name: str) -> None:
@@ -66,25 +56,18 @@ def test_there_and_back(single: Cluster, proxy: Proxy, client: Client, mechanism
     assert client.consume(entrance, topic_name, COUNT) == values(COUNT)
 
 
-def produced_by_franz_go(single: Cluster, proxy: Proxy, topic: str, **login: str) -> None:
-    """Have franz-go produce for longer than two sessions: each record is acknowledged, and there once."""
-    words = {"library": "franz-go", "role": "produce", "bootstrap": proxy.bootstrap(), "topic": topic, "rate": "100"}
-    command = [str(go_client()), *(f"{name}={value}" for name, value in (words | login).items())]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            eventually(lambda: end_offsets(single.open, topic)[0] > 100 * LOAD_S, what="franz-go produces")
-        finally:
-            process.terminate()
-            said = [json.loads(line) for line in process.communicate()[0].splitlines()]
-    assert said[-1]["event"] == "ended" and said[-1]["failed"] == 0
-    assert end_offsets(single.open, topic) == {0: said[-1]["sent"]}
+def produced_by_franz_go(single: Cluster, proxy: Proxy, topic: str, security: Security) -> None:
+    """Have franz-go produce for longer than two sessions: each record is there once."""
+    entrance = Entrance(single, proxy.bootstrap(), security, proxy)
+    sent = Go("franz-go").produce(entrance, topic, int(100 * LOAD_S))
+    assert end_offsets(single.open, topic) == {0: sent}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_franz_go(single: Cluster, proxy: Proxy, mechanism: str, topic_name: str, require: Require) -> None:
     require("go", shutil.which("go"), "there is no Go")
     single.topic(topic_name)
-    produced_by_franz_go(single, proxy, topic_name, mechanism=mechanism, user=USER, password=PASSWORD)
+    produced_by_franz_go(single, proxy, topic_name, Security("SASL_PLAINTEXT", mechanism))
 
 
 def test_a_wrong_password(single: Cluster, proxy: Proxy) -> None:
@@ -96,8 +79,11 @@ def test_a_wrong_password(single: Cluster, proxy: Proxy) -> None:
 def test_a_load_goes_on_while_sessions_end(single: Cluster, proxy: Proxy, topic_name: str) -> None:
     """The producer logs in again on its connections: no record is lost, none comes twice, and no session is cut off."""
     single.topic(topic_name)
-    expired = 'kproxy_connections_closed_total{cause="session_expired"}'
-    before = counted(proxy, re.escape(expired)), counted(proxy, r'kproxy_client_logins_total\{outcome="repeated"\}')
+    expired, repeated = (
+        ("kproxy_connections_closed_total", "session_expired"),
+        ("kproxy_client_logins_total", "repeated"),
+    )
+    before = proxy.count(*expired), proxy.count(*repeated)
     security = Security("SASL_PLAINTEXT", "SCRAM-SHA-512").librdkafka()
     producer = Producer({"bootstrap.servers": proxy.bootstrap(), "enable.idempotence": True, **security})
     errors: list[KafkaError] = []
@@ -113,8 +99,8 @@ def test_a_load_goes_on_while_sessions_end(single: Cluster, proxy: Proxy, topic_
         producer.poll(0.005)
     assert producer.flush(60) == 0 and errors == []
     assert end_offsets(single.open, topic_name) == {0: sent}
-    assert counted(proxy, r'kproxy_client_logins_total\{outcome="repeated"\}') >= before[1] + 3
-    assert counted(proxy, re.escape(expired)) == before[0]
+    assert proxy.count(*repeated) >= before[1] + 3
+    assert proxy.count(*expired) == before[0]
 
 
 def test_the_log_knows_who_logged_in_and_no_output_has_the_password(proxy: Proxy) -> None:

@@ -21,7 +21,7 @@ from grpc_tools import protoc
 from kproxy.encryption.envelope import MARKER
 from tests.interop.clients import consumed
 from tests.interop.conftest import Behind
-from tests.interop.test_encryption import CANARY, create
+from tests.interop.test_encryption import CANARY
 from tests.support.kafka.jars import NEWEST, fetch, folder_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
@@ -158,7 +158,7 @@ def test_consumers_that_go_round_kproxy_read_valid_values_without_the_canary(
     refused: list[str] = []
     for (name, made), codec in zip(formats.items(), ("lz4", "none", "zstd"), strict=True):
         topic = made.topic
-        create(behind, topic)
+        behind.broker.topic(topic)
         producer = Producer(
             {"bootstrap.servers": entrance.bootstrap, "enable.idempotence": True, "compression.type": codec}
         )

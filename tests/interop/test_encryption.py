@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from kproxy.encryption.envelope import MARKER
 from kproxy.encryption.services.key_set import KeySet, KeySetOptions
-from tests.interop.clients import Aiokafka, Client, Java, KafkaPython, Librdkafka, consumed, values
+from tests.interop.clients import CLIENTS, Client, Librdkafka, consumed, values
 from tests.interop.conftest import Behind, record_keys
 from tests.interop.test_clients import begin_at_the_start
 from tests.support.encryption import parts_of
@@ -30,12 +30,6 @@ STREAMS = Path(__file__).parent.parent / "truth" / "Streams.java"
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 
 
-def create(behind: Behind, topic: str, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": behind.broker.open})
-    (made,) = admin.create_topics([NewTopic(topic, 1, config=config)]).values()
-    made.result(30)
-
-
 def pairs(behind: Behind, topic: str, entrance: Entrance | None = None) -> list[tuple[bytes | None, bytes | None]]:
     """Keys and values of a topic: as the broker has them, or as they come through the filter."""
     way = {} if entrance is None else {"bootstrap.servers": entrance.bootstrap}
@@ -48,9 +42,6 @@ def assert_encrypted(behind: Behind, topic: str) -> None:
     assert all(value is None or value.startswith(MARKER) for value in stored), topic
 
 
-CLIENTS = (Java(), Librdkafka(), KafkaPython(), Aiokafka())
-
-
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_brokers_get_no_plain_value_and_consumers_each_value_once(
     behind: Behind, encrypting: dict[str, Any], topic_name: str, client: Client
@@ -59,7 +50,7 @@ def test_brokers_get_no_plain_value_and_consumers_each_value_once(
     for codec in CODECS if client.name == "librdkafka" else CODECS[::4]:  # each takes two JVMs
         topic = f"{topic_name}-{codec}"
         retries = {} if client.name == "aiokafka" else {"retries": 9 if client.name == "kafka-python" else "9"}
-        create(behind, topic)
+        behind.broker.topic(topic)
         assert client.produce(entrance, topic, COUNT, compression_type=codec, **retries) == COUNT
         stored = [value for *_, value in consumed(behind.broker, topic)]
         assert len(stored) == COUNT
@@ -75,7 +66,7 @@ def test_a_transaction_a_tombstone_and_a_header_pass_and_no_disk_log_or_page_has
     outputs.mkdir()
     audit = {"use": "audit", "with": {"file": {"path": str(outputs / "audit.jsonl")}, "topics": ["*"]}}
     entrance = behind(audit, encrypting, analysis={"log": {"path": str(outputs / "kafka.jsonl")}})
-    create(behind, topic_name)
+    behind.broker.topic(topic_name)
     producer = Producer({"bootstrap.servers": entrance.bootstrap, "transactional.id": topic_name, "acks": "all"})
     producer.init_transactions(30)
     for value in (CANARY, None):
@@ -113,7 +104,7 @@ def test_a_transaction_a_tombstone_and_a_header_pass_and_no_disk_log_or_page_has
 
 def test_share_groups_get_plain_values(behind: Behind, encrypting: dict[str, Any], topic_name: str) -> None:
     entrance = behind(encrypting)
-    create(behind, topic_name)
+    behind.broker.topic(topic_name)
     assert Librdkafka().produce(entrance, topic_name, COUNT) == COUNT
     group = f"share-{topic_name}"
     begin_at_the_start(entrance, group)
@@ -127,7 +118,7 @@ def test_the_newest_value_of_each_key_is_read_after_compaction_with_plain_and_re
     behind: Behind, encrypting: dict[str, Any], topic_name: str
 ) -> None:
     cleaned = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(1 << 20)}
-    create(behind, topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
+    behind.broker.topic(topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
     often = {**encrypting, "with": {**encrypting["with"], "data_key_records": 7}}
     packed = {**often, "with": {**often["with"], "rules": [{"topics": ["*"], "key": "kek", "compress": "zstd"}]}}
     expected: dict[bytes, bytes | None] = {}
@@ -155,7 +146,7 @@ def test_encrypted_record_keys_are_compacted_and_read_by_java_and_librdkafka(
 ) -> None:
     """Two proxies write the same keys; the cleaner finds them equal, and no plain key is on the disk."""
     cleaned = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(1 << 20)}
-    create(behind, topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
+    behind.broker.topic(topic_name, **cleaned, **{"segment.ms": "500", "delete.retention.ms": "3600000"})
     often = {**encrypting, "with": {**encrypting["with"], "data_key_records": 7}}
     ways = [behind(encrypting), behind(often, workers=2)]
     newest: dict[bytes, bytes | None] = {}
@@ -207,7 +198,7 @@ def test_a_job_of_streams_counts_words_over_encrypted_repartition_and_changelog_
     entrance = behind(encrypting)
     lines, counts = f"{topic_name}-lines", f"{topic_name}-counts"
     for topic in (lines, counts):
-        create(behind, topic)
+        behind.broker.topic(topic)
     said = [f"word{number % 7} word{number % 3} {CANARY.decode()}" for number in range(COUNT)]
     producer = Producer({"bootstrap.servers": entrance.bootstrap, "acks": "all"})
     for line in said:
@@ -240,7 +231,7 @@ def test_connect_copies_a_file_to_another_by_an_encrypted_topic(
     behind: Behind, encrypting: dict[str, Any], topic_name: str, tmp_path: Path
 ) -> None:
     entrance = behind(encrypting)
-    create(behind, topic_name)
+    behind.broker.topic(topic_name)
     source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
     source.write_bytes(b"".join(CANARY + b" %d\n" % number for number in range(COUNT)))
     string = "org.apache.kafka.connect.storage.StringConverter"

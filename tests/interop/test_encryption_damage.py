@@ -7,21 +7,20 @@ from confluent_kafka import Producer
 
 from kproxy.encryption.envelope import MARKER
 from tests.interop import clients
-from tests.interop.clients import Aiokafka, Client, Java, KafkaPython, Librdkafka
+from tests.interop.clients import CLIENTS, Client
 from tests.interop.conftest import Behind
-from tests.interop.test_encryption import create, pairs
+from tests.interop.test_encryption import pairs
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("single", [NEWEST], indirect=True)]
 # What clients tell a program whose consumer gets CORRUPT_MESSAGE; aiokafka logs it, and asks again until the test gives up
 ERRORS = {"librdkafka": "Invalid message", "kafka-python": "CorruptRecordError", "aiokafka": "^$"}
-CLIENTS = (Java(), Librdkafka(), KafkaPython(), Aiokafka())
 
 
 def damaged_topic(behind: Behind, encrypting: dict[str, Any], topic: str) -> None:
     """Values 0, 1, a changed 1, 2."""
-    create(behind, topic)
+    behind.broker.topic(topic)
 
     def produce(bootstrap: str, *values: bytes) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})

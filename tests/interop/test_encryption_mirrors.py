@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 
 from kproxy.encryption.envelope import MARKER
 from tests.interop.conftest import Behind
-from tests.interop.test_encryption import CANARY, PATIENCE, assert_encrypted, create, pairs
+from tests.interop.test_encryption import CANARY, PATIENCE, assert_encrypted, pairs
 from tests.support.encryption import parts_of
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
@@ -40,7 +40,7 @@ def mirror(file: Path, topic: str, ways: dict[str, str]) -> list[str]:
 
 def test_what_opens_after_a_mirror(behind: Behind, encrypting: dict[str, Any], tmp_path: Path) -> None:
     entrance, topic = behind(encrypting), "mirrored"
-    create(behind, topic)
+    behind.broker.topic(topic)
     expected = [(b"k%d" % number, CANARY + b" %d" % number) for number in range(COUNT)] + [(b"k0", None)]
     producer = Producer({"bootstrap.servers": entrance.bootstrap, "acks": "all"})
     for key, value in expected:

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kproxy.testing import Proxy
+from tests.interop.test_faults import with_records
 from tests.support.fault_clients import RECORDS, FaultClient, Seen
 from tests.support.fault_clients.java import JavaClient
 from tests.support.fault_clients.librdkafka import LibrdkafkaClient
@@ -28,12 +29,7 @@ OK = [None] * RECORDS
 
 @pytest.fixture(scope="module")
 def proxy(three: Cluster) -> Iterator[Proxy]:
-    three.topic(TOPIC)
-    producer = Producer({"bootstrap.servers": three.open, "log_level": 0})
-    for number in range(RECORDS):
-        producer.produce(TOPIC, b"%d" % number)
-        assert producer.flush(PATIENCE_S) == 0
-    with Proxy(three.bootstrap()) as running:
+    with Proxy(with_records(three, TOPIC).bootstrap()) as running:
         yield running
 
 

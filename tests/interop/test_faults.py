@@ -63,12 +63,12 @@ SAMPLE = {
 }
 
 
-def with_records(cluster: Cluster) -> Cluster:
+def with_records(cluster: Cluster, topic: str) -> Cluster:
     """The cluster, with a topic that has some batches of one record."""
-    cluster.topic(TOPIC)
+    cluster.topic(topic)
     producer = Producer({"bootstrap.servers": cluster.open, "log_level": 0})
     for number in range(RECORDS):
-        producer.produce(TOPIC, b"%d" % number)
+        producer.produce(topic, b"%d" % number)
         assert producer.flush(60) == 0
     return cluster
 
@@ -76,7 +76,7 @@ def with_records(cluster: Cluster) -> Cluster:
 @pytest.fixture(scope="module")
 def proxy(three: Cluster) -> Iterator[Proxy]:
     """A proxy in front of the cluster."""
-    with Proxy(with_records(three).bootstrap()) as running:
+    with Proxy(with_records(three, TOPIC).bootstrap()) as running:
         yield running
 
 

@@ -53,6 +53,9 @@ class Tokens(Security):
             "sasl.oauthbearer.token.endpoint.url": self.endpoint,
         }
 
+    def go(self) -> dict[str, str]:
+        return super().go() | {"password": self.provider.token()[0]}
+
 
 @pytest.fixture(scope="module")
 def proxy(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
@@ -88,8 +91,7 @@ def test_there_and_back(single: Cluster, proxy: Proxy, client: Client, topic_nam
 def test_franz_go(single: Cluster, proxy: Proxy, topic_name: str, require: Require) -> None:
     require("go", shutil.which("go"), "there is no Go")
     single.topic(topic_name)
-    token, _ = Tokens.provider.token()
-    produced_by_franz_go(single, proxy, topic_name, mechanism="OAUTHBEARER", password=token)
+    produced_by_franz_go(single, proxy, topic_name, Tokens("SASL_PLAINTEXT", "OAUTHBEARER"))
 
 
 def test_a_worker_that_is_started_while_the_provider_is_away(proxy: Proxy) -> None:

@@ -12,7 +12,6 @@ of Kafka 0.9, without SaslHandshake, which brokers refuse from 4.0 on, and kprox
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ import pytest
 from tests.authentication.test_tokens import JWKS, signed
 from tests.conftest import Require
 from tests.interop import clients
-from tests.interop.clients import Client, Java, KafkaPython, Librdkafka
+from tests.interop.clients import Client, Go, Java, KafkaPython, Librdkafka
 from tests.interop.test_broker_logins import unsecured_token
 from tests.interop.test_kerberos import BROKER, OWN, Tickets, jaas, realm
 from tests.proxy.test_client_logins import write_users
@@ -31,12 +30,10 @@ from tests.support.certificates import Authority
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import Entrance, started
 from tests.support.kafka.jars import NEWEST, close_tools
-from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.kafka.security import Security
 from tests.support.kerberos import Realm
 from tests.support.sockets import end_offsets
-from tests.truth.lab import go_client
 
 __all__ = ["realm"]
 COUNT = 20
@@ -46,36 +43,6 @@ OF_BROKERS = ("none", *OF_CLIENTS)
 CANNOT = {("librdkafka", "GSSAPI"), ("franz-go", "GSSAPI"), ("sarama", "GSSAPI")}
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 TOKEN_FILES = "org.apache.kafka.sasl.oauthbearer.allowed"
-
-
-class Go:
-    """The program of tests/truth/go, with the library of that name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def produce(self, entrance: Entrance, topic: str, count: int, **_: Any) -> int:
-        words = {
-            "library": self.name,
-            "role": "produce",
-            "bootstrap": entrance.bootstrap,
-            "topic": topic,
-            "rate": "100",
-        }
-        mechanism = entrance.security.mechanism or ""
-        password = Tokens.file.read_text() if mechanism == "OAUTHBEARER" else PASSWORD
-        words |= {"mechanism": mechanism, "user": USER, "password": password}
-        files = {"ca": entrance.security.ca, "certificate": entrance.security.certificate, "key": entrance.security.key}
-        words |= {name: str(file) for name, file in files.items() if file is not None}
-        command = [str(go_client()), *(f"{name}={value}" for name, value in words.items())]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                eventually(lambda: end_offsets(entrance.cluster.open, topic)[0] >= count, what=f"{self.name} produces")
-            finally:
-                process.terminate()
-                said = [json.loads(line) for line in process.communicate()[0].splitlines()]
-        assert said[-1]["failed"] == 0
-        return int(said[-1]["sent"])
 
 
 class Tokens(Security):
@@ -94,6 +61,9 @@ class Tokens(Security):
     def librdkafka(self) -> dict[str, Any]:
         token = self.file.read_text(), time.time() + 3_600
         return {"security.protocol": self.protocol, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: token}
+
+    def go(self) -> dict[str, str]:
+        return super().go() | {"password": self.file.read_text()}
 
 
 CLIENTS: tuple[Client | Go, ...] = (Java(), Librdkafka(), KafkaPython(), Go("franz-go"), Go("sarama"))

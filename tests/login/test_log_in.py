@@ -11,7 +11,8 @@ from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import Scram, log_in
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.cluster import Link
-from tests.support.replayed import PATIENCE_S, serving
+from tests.support.backend import answer_to, frame_from, listening
+from tests.support.replayed import PATIENCE_S
 
 SECRET = "pencil"
 HANDS_SHAKEN = pack(">hi", 0, 0)
@@ -29,12 +30,11 @@ def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN", pa
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in (handshake, authenticated):
-            request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-            writer.write(pack(">i", 4 + len(answer)) + request[4:8] + answer)
+            writer.write(answer_to(await frame_from(reader), answer))
         await reader.read(1)
 
     async def work() -> None:
-        async with serving(serve) as port:
+        async with listening(serve) as port:
             link = await Link.open(Upstream(allow_link_local=True), "127.0.0.1", port, None, PATIENCE_S)
             try:
                 await log_in(link.ask, Credentials(mechanism, "alice", password), "127.0.0.1", asyncio.to_thread)

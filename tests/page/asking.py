@@ -62,13 +62,18 @@ def opened(*sources: Path, **more: Any) -> Recorded:
     return store
 
 
+def let_in(store: Recorded) -> Browser:
+    """A browser that was let in to the page of a store."""
+    browser = Browser(page_app(store, TOKEN))
+    browser.get("/", params={"token": TOKEN})
+    return browser
+
+
 @contextmanager
 def browsed(*sources: Path, **more: Any) -> Iterator[Browser]:
     """A browser that was let in to the page of captures and logs."""
     with opened(*sources, **more) as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get("/", params={"token": TOKEN})
-        yield browser
+        yield let_in(store)
 
 
 def decoded(*sources: Path) -> list[dict[str, Any]]:

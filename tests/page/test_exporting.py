@@ -24,13 +24,12 @@ from kproxy.page.exporting import Selection
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.live.store import Live
 from kproxy.page.recorded import Recorded
-from kproxy.page.server import page_app
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Cancelled, Work
 from kproxy.pipeline.run import Options
 from kproxy.protocol.addresses import parse_ip, split_address
 from tests.page import asking
-from tests.page.asking import CAPTURE, ORDERS, TOKEN, Browser, opened
+from tests.page.asking import CAPTURE, ORDERS, let_in, opened
 from tests.page.feeding import feed_of, live, send
 from tests.page.test_tables import decoded_tables
 from tests.support.corpus import CAPTURES
@@ -180,8 +179,7 @@ def test_of_a_source_that_is_gone_there_are_lines_only(tmp_path: Path) -> None:
     source = tmp_path / "gone.pcap"
     source.write_bytes(CAPTURE.read_bytes())
     with opened(source) as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get("/", params={"token": TOKEN})
+        browser = let_in(store)
         asked = {"format": "jsonl", "filter": ""}
         assert browser.get("/page/api/command", params=asked).json()["impossible"] == {}
         source.unlink()
@@ -421,8 +419,7 @@ def unnamed() -> int:
 
 def test_over_http_each_is_a_download(tmp_path: Path) -> None:
     with showing(tmp_path) as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get("/", params={"token": TOKEN}, follow_redirects=True)
+        browser = let_in(store)
         for form, magic in (
             ("pcapng", b"\x0a\x0d\x0d\x0a"),
             ("pcapng-anonymized", b"\x0a\x0d\x0d\x0a"),

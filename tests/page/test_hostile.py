@@ -19,11 +19,10 @@ from pyarrow import parquet
 from kproxy.page.detail import detail_of
 from kproxy.page.exporting import FORMATS
 from kproxy.page.recorded import Recorded
-from kproxy.page.server import page_app
 from kproxy.pipeline.run import Options
 from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.vocabulary import VOCABULARY
-from tests.page.asking import TOKEN, Browser, opened
+from tests.page.asking import let_in, opened
 from tests.support.canaries import Canaries, capture, record_scenes, scenes, unpacked
 from tests.support.hostile_names import hostile_names, scenes_of
 from tests.support.sampled import sampled
@@ -45,8 +44,7 @@ ASKED = (
 
 def answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
     """What the page tells of a store, by what was asked."""
-    browser = Browser(page_app(store, TOKEN))
-    browser.get("/", params={"token": TOKEN})
+    browser = let_in(store)
     for path in ASKED:
         answer = browser.get(f"/page/api/{path}")
         assert answer.status_code == 200, (path, answer.text[:500])
@@ -58,8 +56,7 @@ def answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
 
 def whole_answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
     """What every other URL tells, with all that can be asked for; files are opened."""
-    browser = Browser(page_app(store, TOKEN))
-    browser.get("/", params={"token": TOKEN})
+    browser = let_in(store)
     columns = [one["name"] for one in browser.get("/page/api/source").json()["columns"]]
     asked = [f"exchanges?limit=500&offset={at}&columns={','.join(columns)}" for at in range(0, store.exchanges, 500)]
     asked += [f"exchanges?limit=500&sort={sign}{name}&columns={name}" for name in columns for sign in ("", "-")]
@@ -145,8 +142,7 @@ def test_contents_of_records_are_in_no_answer_unless_they_are_asked_for(tmp_path
 
 def frames_and_files(store: Recorded) -> dict[str, bytes]:
     """The answers that may hold frames: details, both sides as bytes, and exports. What gzip has compressed is opened."""
-    browser = Browser(page_app(store, TOKEN))
-    browser.get("/", params={"token": TOKEN})
+    browser = let_in(store)
     found = {}
     for name, answer in answers(store):
         frames = b"\n".join(map(opened_batches, frames_in(answer))) if name.startswith("exchange ") else b""
@@ -191,8 +187,7 @@ def test_clicks_on_hostile_names_make_filters_that_find_them(tmp_path: Path) -> 
     file = tmp_path / "a.pcap"
     file.write_bytes(capture(scenes_of(hostile_names(SEED, 16))))
     with opened(file) as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get("/", params={"token": TOKEN})
+        browser = let_in(store)
         found: Any = browser.get("/page/api/complete", params={"text": "clientId == ", "cursor": 12}).json()["choices"]
         assert len(found) > 5
         for choice in found:

@@ -15,10 +15,10 @@ from kproxy.errors import UsageError
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
 from kproxy.page.recorded import Arriving, Recorded
-from kproxy.page.server import open_sources, page_app
+from kproxy.page.server import open_sources
 from kproxy.page.store import Loading
 from kproxy.page.work import Work
-from tests.page.asking import ORDERS, TOKEN, Browser, decoded, opened
+from tests.page.asking import ORDERS, decoded, let_in, opened
 from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
 from tests.support.rotated import cut, packets_of
@@ -126,8 +126,7 @@ def test_a_file_that_grows_after_it_was_read_is_said(tmp_path: Path) -> None:
     whole = ORDERS.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with opened(path, CAPTURES / "06-sasl-scram.pcap") as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get(f"/?token={TOKEN}")
+        browser = let_in(store)
         assert browser.get("/page/api/source").json()["grown"] == ""
         path.write_bytes(whole)
         said = browser.get("/page/api/source").json()["grown"]

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from kproxy.errors import UsageError
 from kproxy.page.columns import COLUMNS, SHOWN
-from kproxy.page.server import page_app
 from kproxy.page.store import Store
 from kproxy.page.tables import KeptColumns, Tabled, damages_of
 from kproxy.page.work import Work
-from tests.page.asking import CAPTURE, TOKEN, Browser, opened
+from tests.page.asking import CAPTURE, let_in, opened
 from tests.support.exchange_tables import write_tables
 
 NAMES = list(COLUMNS)
@@ -230,8 +229,7 @@ def test_what_needs_a_damaged_column_is_refused_and_the_rest_goes_on(
 ) -> None:
     path = damaged(whole, tmp_path / "tables", column)
     with Tabled([tmp_path / "tables"]) as store:
-        browser = Browser(page_app(store, TOKEN))
-        browser.get(f"/?token={TOKEN}")
+        browser = let_in(store)
         for asked in refused:
             answer = browser.get(f"/page/api/{asked}")
             said = answer.json().get("error", "")

@@ -213,9 +213,6 @@ def test_unknown_tags_in_a_version_without_tags_are_refused() -> None:
     )
 
 
-PARTITION = "MetadataResponsePartition"
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -9,14 +9,15 @@ import pytest
 from kproxy.config.structs import BrokerTls, ListenerTls
 from kproxy.errors import UpstreamError
 from kproxy.filters.contract import Direction
-from kproxy.protocol import request_message
+from kproxy.protocol import known_message
 from kproxy.proxy.broker_client import MOST_ANSWER, BrokerClient, discover, explain_foreign_protocol
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.network.upstream import Upstream
+from tests.support.backend import listening
 from tests.support.certificates import certificates
 from tests.support.links import run
 from tests.support.ports import free_ports
-from tests.support.virtual_clusters import Broker, listening
+from tests.support.virtual_clusters import Broker
 
 
 async def test_versions_then_brokers() -> None:
@@ -31,7 +32,6 @@ async def test_versions_then_brokers() -> None:
 async def test_a_peer_that_closes() -> None:
     async def closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
-        writer.close()
 
     async with listening(closes) as port:
         asking = BrokerClient(*await asyncio.open_connection("127.0.0.1", port))
@@ -71,8 +71,7 @@ def test_what_is_asked_creates_no_topic_and_asks_for_none() -> None:
             await asked(port)
 
     run(work)
-    message = request_message(3)
-    assert message is not None
+    message = known_message(Direction.REQUEST, 3)
     value: Any = message.decode(12, frames[1][8 + 2 + len("kproxy") + 1 :])
     assert value.topics == [] and value.allow_auto_topic_creation is False
     assert not value.include_topic_authorized_operations
@@ -111,7 +110,6 @@ async def test_what_is_no_broker_is_an_error_that_names_it(answer: bytes) -> Non
         writer.write(answer)
         writer.write_eof()
         await reader.read()
-        writer.close()
 
     async with listening(serve) as port:
         with pytest.raises(UpstreamError, match=f"127.0.0.1:{port}"):
@@ -139,7 +137,6 @@ async def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
         writer.write(b"\x15\x03\x03\0\2\2\x0a")
-        writer.close()
 
     async with listening(serve) as port:
         with pytest.raises(UpstreamError, match="broker_tls"):

@@ -13,8 +13,9 @@ from kproxy.login.log_in import log_in
 from kproxy.proxy.broker_client import BrokerClient
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.test_client_logins import write_users
+from tests.support.backend import answer_to, frame_from, listening
 from tests.support.links import request, response
-from tests.support.virtual_clusters import Broker, Front, ask, front, listening
+from tests.support.virtual_clusters import Broker, Front, ask, front
 
 HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 12, 17, 18, 36
 ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
@@ -37,38 +38,31 @@ class SaslBroker(Broker):
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.came += 1
         until = 0.0
-        try:
-            while True:
-                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-                key, version, _, client_id = unpack_from(">hhih", frame)
-                now = asyncio.get_running_loop().time()
-                if key == API_VERSIONS:
-                    offered = ((API_VERSIONS, 3), (SASL_HANDSHAKE, 1), (SASL_AUTHENTICATE, 1), (HEARTBEAT, 4))
-                    answer = pack(">hi", 0, len(offered)) + b"".join(
-                        pack(">hhh", api, 0, most) for api, most in offered
-                    )
-                elif key == SASL_HANDSHAKE:
-                    answer = pack(">hih5s", 0, 1, 5, b"PLAIN")
-                elif key == SASL_AUTHENTICATE:
-                    token = frame[14 + client_id :]
-                    self.logins.append(token)
-                    until = now + (self.lifetime_ms * GRACE / 1_000 or 1e9)
-                    answer = pack(">hhiq", 0, -1, 0, self.lifetime_ms)
-                    if token != f"\0kproxy\0{self.password}".encode():
-                        text = f"no {token!r}".encode()
-                        answer, until = pack(">hh", SASL_AUTHENTICATION_FAILED, len(text)) + text + bytes(12), 0.0
-                elif now > until:
-                    break  # a request without a login, or after the session
-                else:
-                    await self.slow.wait()
-                    answer = frame[8:]
-                self.asked.append((key, version))
-                writer.write(pack(">i", 4 + len(answer)) + frame[4:8] + answer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, OSError):
-            pass
-        finally:
-            writer.close()
+        while True:
+            frame = await frame_from(reader)
+            key, version, _, client_id = unpack_from(">hhih", frame)
+            now = asyncio.get_running_loop().time()
+            if key == API_VERSIONS:
+                offered = ((API_VERSIONS, 3), (SASL_HANDSHAKE, 1), (SASL_AUTHENTICATE, 1), (HEARTBEAT, 4))
+                answer = pack(">hi", 0, len(offered)) + b"".join(pack(">hhh", api, 0, most) for api, most in offered)
+            elif key == SASL_HANDSHAKE:
+                answer = pack(">hih5s", 0, 1, 5, b"PLAIN")
+            elif key == SASL_AUTHENTICATE:
+                token = frame[14 + client_id :]
+                self.logins.append(token)
+                until = now + (self.lifetime_ms * GRACE / 1_000 or 1e9)
+                answer = pack(">hhiq", 0, -1, 0, self.lifetime_ms)
+                if token != f"\0kproxy\0{self.password}".encode():
+                    text = f"no {token!r}".encode()
+                    answer, until = pack(">hh", SASL_AUTHENTICATION_FAILED, len(text)) + text + bytes(12), 0.0
+            elif now > until:
+                break  # a request without a login, or after the session
+            else:
+                await self.slow.wait()
+                answer = frame[8:]
+            self.asked.append((key, version))
+            writer.write(answer_to(frame, answer))
+            await writer.drain()
 
 
 @pytest.fixture
@@ -167,7 +161,6 @@ async def test_a_changed_file_counts_at_the_next_login(login: Login, caplog: pyt
 async def test_a_broker_that_closes_ends_the_login(login: Login) -> None:
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1_000)
-        writer.close()
 
     async with listening(close) as port, front(f"127.0.0.1:{port}", addresses=FIXED, login=login) as proxy:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):

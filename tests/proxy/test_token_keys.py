@@ -18,6 +18,7 @@ from kproxy.config.structs import Addresses, Authentication, Tokens
 from kproxy.errors import UsageError
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.token_keys import AGAIN_S, OLD_S, TokenKeys
+from tests.support.backend import listening
 from tests.support.virtual_clusters import Broker, front
 
 OLD, NEW = (ECKey.generate_key("P-256", {"kid": name}) for name in ("old", "new"))
@@ -40,17 +41,13 @@ class Provider:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(self.answer % (len(self.keys), self.keys) if b"%" in self.answer else self.answer)
         await writer.drain()
-        writer.close()
 
 
 @contextlib.asynccontextmanager
 async def providing() -> AsyncIterator[tuple[Provider, str]]:
     provider = Provider()
-    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
-    try:
-        yield provider, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys"
-    finally:
-        server.close()
+    async with listening(provider.serve) as port:
+        yield provider, f"http://127.0.0.1:{port}/keys"
 
 
 async def test_keys_are_rolled_over_and_stay_while_the_provider_is_away() -> None:

@@ -19,9 +19,10 @@ from kproxy.proxy.brokers import Reach, Reachability
 from kproxy.proxy.messages import BrokerReach, Message
 from kproxy.proxy.network.listening import ListenError
 from kproxy.proxy.tap.counted import CloseCause
+from tests.support.backend import listening
 from tests.support.links import request, response, run
 from tests.support.ports import free_ports
-from tests.support.virtual_clusters import Broker, ask, front, listening, metadata
+from tests.support.virtual_clusters import Broker, ask, front, metadata
 
 BEAT = request(12, 0, 1)
 BEATEN = b"\0\0\0\7\0\0\0\1\0\1t"
@@ -97,7 +98,6 @@ def test_a_cluster_that_wants_a_login_is_asked_again_and_that_is_said_once(
     async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal asked
         asked += 1
-        writer.close()
 
     async def work() -> None:
         async with listening(close) as port, front(f"127.0.0.1:{port}") as proxy:
@@ -208,7 +208,6 @@ async def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         await over.wait()
-        writer.close()
 
     async with listening(silent) as port, front(f"127.0.0.1:{port}", addresses=FIXED, timeouts=times) as proxy:
         for sent, ends, seconds, cause in cases:
@@ -236,7 +235,6 @@ async def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[Filter
     async def stray(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(response(77, b"answers nothing"))
         await reader.read()
-        writer.close()
 
     async with listening(stray) as port, front(f"127.0.0.1:{port}", addresses=FIXED, filters=filters) as proxy:
         reader, writer = await proxy.connect()

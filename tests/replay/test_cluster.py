@@ -17,8 +17,9 @@ from kproxy.replay.cluster import Cluster, Link, LinkClosed, Topic, all_topics, 
 from kproxy.replay.connections import GROUP, TRANSACTION, Router, coordinator_key, partitions
 from kproxy.replay.plan import make_plan
 from kproxy.replay.recording import Recorded
+from tests.support.backend import Serve, frame_from, listening
 from tests.support.ports import free_ports
-from tests.support.replayed import PATIENCE_S, RecordedBroker, Serve, before, recorded, serving
+from tests.support.replayed import PATIENCE_S, RecordedBroker, before, recorded
 
 
 def test_what_it_is_asked() -> None:
@@ -51,7 +52,7 @@ def test_what_is_no_broker() -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     async def work() -> None:
-        async with serving(serve) as port:
+        async with listening(serve) as port:
             with pytest.raises(UpstreamError, match="is it a broker, without TLS"):
                 await Cluster.connect(Address("127.0.0.1", port), None, PATIENCE_S)
 
@@ -74,14 +75,10 @@ def test_the_node_of_a_recorded_connection() -> None:
 
 
 async def linked(serve: Serve, work: Callable[[Link], Awaitable[None]]) -> None:
-    async with serving(serve) as port:
+    async with listening(serve) as port:
         link = await Link.open(Upstream(allow_link_local=True), "127.0.0.1", port, None, PATIENCE_S)
         await work(link)
         link.abort("done")
-
-
-async def request(reader: asyncio.StreamReader) -> bytes:
-    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
 
 
 async def ask(link: Link) -> bytes:
@@ -92,7 +89,7 @@ async def ask(link: Link) -> bytes:
 
 def test_answers_in_their_order() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        both = [await request(reader), await request(reader)]
+        both = [await frame_from(reader), await frame_from(reader)]
         writer.write(b"".join(pack(">i", 6) + one[4:8] + pack(">h", n) for n, one in enumerate(both)))
         await reader.read(1)
 
@@ -116,7 +113,7 @@ BAD = {
 @pytest.mark.parametrize(("sent", "words"), BAD.values(), ids=BAD)
 def test_a_broker_that_fails(sent: bytes, words: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await request(reader)
+        await frame_from(reader)
         writer.write(sent)
 
     async def work(link: Link) -> None:
@@ -143,8 +140,8 @@ def test_an_answer_to_nothing() -> None:
 
 def test_a_request_that_is_not_answered_by_design() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await request(reader)
-        second = await request(reader)
+        await frame_from(reader)
+        second = await frame_from(reader)
         writer.write(pack(">i", 4) + second[4:8])
         await reader.read(1)
 

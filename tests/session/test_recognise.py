@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kproxy
-from kproxy.protocol import read_request_header, request_message
+from kproxy.protocol import known_message, read_request_header
 from kproxy.session import KAFKA, Direction, Exchange, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.recognise import (
     BROKEN,
@@ -238,15 +238,13 @@ BODY = heartbeat(1)[17:]  # behind size, header and the client id "app"
 def test_any_beginning_of_a_message_may_still_fit_and_the_end_tells_what_is_behind() -> None:
     for here in range(len(BODY) + 1):
         for behind in [0, 3]:
-            message = request_message(12)
-            assert message is not None, (here, behind)
+            message = known_message(Direction.REQUEST, 12)
             expected = behind if here == len(BODY) else PENDING
             assert leftover(message, 0, BODY[:here], 0, len(BODY) + behind) == expected, (here, behind)
 
 
 def test_a_length_that_the_frame_cannot_hold_is_seen_before_it_is_whole() -> None:
-    message = request_message(12)
-    assert message is not None
+    message = known_message(Direction.REQUEST, 12)
     claims = b"\0\1g\0\0\0\5\x00\x40"
     assert leftover(message, 0, claims, 0, 100) == PENDING
     assert leftover(message, 0, claims, 0, 60) == BROKEN

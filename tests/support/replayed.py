@@ -4,12 +4,18 @@ import asyncio
 import contextlib
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from struct import pack, unpack_from
+from struct import unpack_from
 from typing import Any
 
-from kproxy.protocol import ApiKey, request_header_version, request_message, response_header_version, response_message
+from kproxy.protocol import (
+    ApiKey,
+    Direction,
+    known_message,
+    request_header_version,
+    response_header_version,
+)
 from kproxy.protocol.addresses import Address
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
@@ -17,11 +23,11 @@ from kproxy.replay.player import Options, Player
 from kproxy.replay.preparing import first_appended
 from kproxy.replay.recording import Recording, read_recording
 from kproxy.replay.result import Result
+from tests.support.backend import answer_to, frame_from, listening
 from tests.support.corpus import CAPTURES
 from tests.support.messages import make
 
 PATIENCE_S = 30.0
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def capture(number: int) -> Path:
@@ -73,8 +79,8 @@ class RecordedBroker:
         """One connection."""
         self.open += 1
         while True:
-            request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-            api_key, version, correlation_id, size = unpack_from(">hhih", request)
+            request = await frame_from(reader)
+            api_key, version, _, size = unpack_from(">hhih", request)
             if api_key == self._close_at or len(self.asked) >= self._gone_after:
                 return
             body = request[10 + max(size, 0) + (1 if request_header_version(api_key, version) > 1 else 0) :]
@@ -85,15 +91,13 @@ class RecordedBroker:
             if answer is None or api_key == self._silent_at:
                 continue
             tags = b"\0" if response_header_version(api_key, version) else b""
-            data = pack(">i", correlation_id) + tags + self._change.get(api_key, bytes)(answer)
-            writer.write(pack(">i", len(data)) + data)
+            writer.write(answer_to(request, tags + self._change.get(api_key, bytes)(answer)))
 
     def _answer(self, api_key: int, version: int, body: bytes) -> bytes | None:
         queue = self._answers.get((api_key, body))
         if queue:
             return queue.popleft() if len(queue) > 1 else queue[0]
-        message = response_message(api_key)
-        assert message is not None
+        message = known_message(Direction.RESPONSE, api_key)
         if api_key == ApiKey.API_VERSIONS:
             return message.encode(version, self._ranges)
         if api_key == ApiKey.METADATA:
@@ -105,8 +109,7 @@ class RecordedBroker:
 
     def _ends_of(self, version: int, body: bytes) -> Any:
         """Logs that end where the first recorded Produce begins."""
-        request = request_message(ApiKey.LIST_OFFSETS)
-        assert request is not None
+        request = known_message(Direction.REQUEST, ApiKey.LIST_OFFSETS)
         answer = make("ListOffsetsResponse")
         asked: Any = request.decode(version, body)
         for topic in asked.topics:
@@ -121,34 +124,9 @@ class RecordedBroker:
 
 
 @contextlib.asynccontextmanager
-async def serving(serve: Serve) -> AsyncIterator[int]:
-    """A server on a free port, which is given; at the end its connections are ended and waited for."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            await serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-    async with await asyncio.start_server(once, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextlib.asynccontextmanager
 async def before(broker: RecordedBroker) -> AsyncIterator[Cluster]:
     """The broker, as a cluster to replay to."""
-    async with serving(broker.serve) as broker.port:
+    async with listening(broker.serve) as broker.port:
         yield await Cluster.connect(Address("127.0.0.1", broker.port), None, PATIENCE_S)
 
 

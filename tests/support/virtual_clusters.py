@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from struct import pack
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self
 
 from kproxy.config.structs import Analysis, Cluster, Config, Limits, Timeouts
@@ -14,11 +12,11 @@ from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
+from tests.support.backend import answer_to, frame_from, listening
 from tests.support.loops import PATIENCE_S
 from tests.support.messages import make
 from tests.support.ports import free_ports
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Brokers = list[tuple[int, str, int]]
 METADATA, API_VERSIONS = 3, 18
 
@@ -56,28 +54,21 @@ class Broker:
         self.reads_preamble = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self.serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._listening = listening(self.serve, port=self.port)
+        self.port = await self._listening.__aenter__()
         self.address = f"127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._listening.__aexit__(None, None, None)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.came += 1
-        try:
-            if self.reads_preamble:
-                self.preamble = await reader.readexactly(self.reads_preamble)
-            while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                frame = await reader.readexactly(size)
-                writer.write(self.answer(frame))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, OSError):
-            pass
-        finally:
-            writer.close()
+        if self.reads_preamble:
+            self.preamble = await reader.readexactly(self.reads_preamble)
+        while True:
+            writer.write(self.answer(await frame_from(reader)))
+            await writer.drain()
 
     def answer(self, frame: bytes) -> bytes:
         key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
@@ -89,19 +80,7 @@ class Broker:
             body = b"\0" * response_header_version(key, version) + metadata(version, told, self.topics)
         else:
             body = frame[8:]
-        return pack(">i", len(body) + 4) + frame[4:8] + body
-
-
-@contextlib.asynccontextmanager
-async def listening(
-    serve: Serve, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
-) -> AsyncIterator[int]:
-    """A server; gives its port."""
-    server = await asyncio.start_server(serve, host, port, ssl=tls)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+        return answer_to(frame, body)
 
 
 class Front:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.certificates import Authority
 from tests.support.kafka.brokers import EARLY_ACCESS, PASSWORD, SECURE, SMALL, USER, security_properties
 from tests.support.kafka.jars import fetch, folder_of, java, run_tool
-from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.processes import Service, eventually, spawn, stop, tail
 from tests.support.sockets import Metadata, Wire, create_topic, metadata
 from tests.truth.network import Network
 
@@ -39,7 +39,7 @@ def fetch_jars(release: str) -> None:
         fetch(folder_of(release), [(_KAFKA, f"kafka_{scala}", release), _LOGGING, _XML])
 
 
-class Broker:
+class Broker(Service):
     """One process."""
 
     def __init__(self, cluster: "Cluster", node: int) -> None:
@@ -48,7 +48,6 @@ class Broker:
         self.folder.mkdir()
         self.log = cluster.folder / f"{self.host}.log"
         self._cluster = cluster
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def file(self) -> Path:
@@ -66,12 +65,6 @@ class Broker:
         command = java(self._cluster.release, "kafka.Kafka", str(self.file), heap="400m", options=options)
         self._process = spawn([*self._cluster.network.inside(self.host), *command], self.log)
 
-    def stop(self, *, patience: float = 0) -> None:
-        """Kill it, or with *patience* (seconds) ask it to move its leaders and go."""
-        if self._process is not None:
-            stop(self._process, patience=patience)
-            self._process = None
-
     def freeze(self) -> None:
         """Have it stand still."""
         self._signal(signal.SIGSTOP)
@@ -82,10 +75,6 @@ class Broker:
     def _signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
 
 class Cluster:

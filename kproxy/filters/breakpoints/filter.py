@@ -47,7 +47,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.error_responses import error_places
 from kproxy.filters.faults import effects
 from kproxy.filters.turns import Steps, in_turns
-from kproxy.protocol import Message, MessageStruct, request_message, response_message
+from kproxy.protocol import Message, MessageStruct, known_message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 
@@ -255,9 +255,7 @@ def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
 
 
 def message_of(direction: str, api_key: int) -> Message:
-    message = request_message(api_key) if direction == "request" else response_message(api_key)
-    assert message is not None  # APIs that are not in the facts are not stopped
-    return message
+    return known_message(Direction.of(direction), api_key)  # APIs that are not in the facts are not stopped
 
 
 def _changed(stopped: Stopped, decision: Decision) -> list[str]:

@@ -21,7 +21,6 @@ def read(buffer: RecordBuffer, data: bytes) -> list[bytes]:
     return found
 
 
-BODIES = [b"one", b"", b"three" * 1000, b"x"]
 STREAM = b"".join(record(body) for body in (b"one", b"three" * 1000, b"x"))
 
 

@@ -13,7 +13,7 @@ from kproxy.filters.breakpoints.decision import Decision, Stopped
 from kproxy.filters.breakpoints.filter import Breakpoints
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Silence, Want
 from kproxy.options import Rotated
-from kproxy.protocol import ApiKey, message, response_message
+from kproxy.protocol import ApiKey, known_message, message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from tests.support.filtering import Bench
@@ -183,8 +183,7 @@ def test_a_response_is_stopped_by_what_its_request_names() -> None:
 
 
 def test_a_response_is_replaced_or_says_an_error() -> None:
-    codec = response_message(0)
-    assert codec is not None
+    codec = known_message(Direction.RESPONSE, 0)
     _, outcome = stopped_response(
         lambda stopped: Decision("replace", BY, produced(7)[-len(stopped.body) :]), produced()
     )

@@ -12,7 +12,6 @@ from tests.support.filtering import connection
 from tests.support.injected import Injected
 from tests.support.messages import make
 
-NOT_LEADER = 6
 Codes = dict[str, list[int]]
 
 

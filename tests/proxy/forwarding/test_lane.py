@@ -15,7 +15,19 @@ from kproxy.protocol import Direction, facts, message
 from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState
 from kproxy.proxy.tap.counted import CloseCause
 from tests.proxy.forwarding.test_responses import big_response
-from tests.support.links import Bench, Limits, Owner, Wanting, close_all, links_beside, request, response, run
+from tests.support.links import (
+    Bench,
+    Limits,
+    Owner,
+    Turns,
+    Wanting,
+    close_all,
+    links_beside,
+    request,
+    response,
+    run,
+    take,
+)
 from tests.support.messages import make, response_frame
 
 FRAMES = 20_000
@@ -209,38 +221,24 @@ async def test_drain_answers_what_is_in_flight_and_begins_nothing():
     assert bench.owner.cause is CloseCause.DRAIN
 
 
-def take(seconds: float) -> None:
-    """Hold the loop up, as a slow filter does."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        pass
-
-
 @pytest.mark.parametrize("direction", list(Direction))
 async def test_held_frames_that_take_long_leave_other_connections_their_turns(direction: Direction) -> None:
-    turns = 0
     turns_at_frames: list[int] = []
 
     def judge(link, *about):
         take(0.003)
-        turns_at_frames.append(turns)
+        turns_at_frames.append(turns.count)
         link.forward_request(about[0]) if direction == Direction.REQUEST else link.forward_response(about[-1])
         return True
 
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(3, direction))
-    counting = asyncio.ensure_future(count_turns())
+    turns = Turns()
     sent, answered = b"".join(request(3, 1, n) for n in range(20)), b"".join(response(n, b"x") for n in range(20))
     await bench.send(bench.client, sent)
     assert await bench.receive(bench.broker, len(sent)) == sent
     await bench.send(bench.broker, answered)
     assert await bench.receive(bench.client, len(answered)) == answered
-    counting.cancel()
+    turns.stop()
     assert len(turns_at_frames) == len(set(turns_at_frames)) == 20
     assert bench.worker.buffered_bytes == 0
 
@@ -491,6 +489,3 @@ def test_random_traffic_takes_all_transitions_and_no_other() -> None:
 
     run(work)
     assert found == ALL_TRANSITIONS
-
-
-# What a subclass forgets fails; it does not lose bytes

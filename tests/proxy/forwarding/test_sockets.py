@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import resource
 import socket
 import struct
 import subprocess
@@ -25,15 +24,21 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.proxy.network.test_upstream import silent
 from tests.support import namespaces
-from tests.support.links import Bench, Judge, Owner, Wanting, close_all, links_beside, request, response, run
+from tests.support.links import (
+    Bench,
+    Judge,
+    Owner,
+    Turns,
+    Wanting,
+    close_all,
+    links_beside,
+    request,
+    response,
+    run,
+    take,
+)
 from tests.support.ports import free_ports
 from tests.support.virtual_clusters import Broker, Front, ask, front
-
-CHUNK = 262_144
-
-
-def resident() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
 
 
 def reset(end: socket.socket) -> None:
@@ -348,9 +353,8 @@ EMFILE = """
 import asyncio, resource, sys
 from kproxy.config.structs import Addresses
 from kproxy.proxy.tap.counted import Total
-from tests.conftest import Require
-from tests.support.virtual_clusters import Broker, ask, front, listening
-from tests.support.links import request, run, Wanting, close_all, links_beside
+from tests.support.links import run
+from tests.support.virtual_clusters import Broker, front
 
 async def work():
     async with Broker() as broker:
@@ -418,35 +422,25 @@ async def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> N
         await proxy.until(lambda: not proxy.worker.links)
         await proxy.until(lambda: open_files() <= before)
         assert proxy.total(Total.CONNECTIONS_OPENED) == count + 1 == sum(proxy.causes.values())
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
 
 
 async def test_many_sockets_that_are_ready_at_once_are_handled_in_turns_and_in_order() -> None:
     """Each takes a millisecond, as 256 KiB of small frames do: the loop must not be held up until all have been read."""
-    turns = 0
     seen: list[tuple[int, int]] = []
 
     def judge(link, frame):
-        until = time.monotonic() + 0.001
-        while time.monotonic() < until:
-            pass
-        seen.append((link.number, turns))
+        take(0.001)
+        seen.append((link.number, turns.count))
         return True
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
 
     bench = Bench(Owner(judge_request=judge), Wanting(3, Direction.REQUEST))
     links = links_beside(bench, 200)
     for _, client, _ in links:
         client.send(request(3, 1, 1))
-    counting = asyncio.ensure_future(count_turns())
+    turns = Turns()
     while len(seen) < 200:
         await asyncio.sleep(0)
-    counting.cancel()
+    turns.stop()
     assert {number for number, _ in seen} == set(range(2, 202))
     assert max(Counter(turn for _, turn in seen).values()) <= 8
     close_all(links)

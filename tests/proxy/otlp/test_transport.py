@@ -4,7 +4,6 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import grpc
@@ -28,6 +27,7 @@ from kproxy.proxy.otlp.transport import (
     outcome_of_answer,
     transport_to,
 )
+from tests.support.backend import Serve, listening
 from tests.support.certificates import certificates
 from tests.support.loops import LOOPS, run
 from tests.support.otlp import Answer, Collector, grpc_collector, http_collector
@@ -91,9 +91,6 @@ def test_the_number_rejected_is_read_and_rubbish_is_refused() -> None:
         assert isinstance(outcome_of_answer(rubbish), Refused)
 
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
 def client(
     port: int, *, host: str = "127.0.0.1", timeout: float = 30, context: ssl.SSLContext | None = None
 ) -> HttpClient:
@@ -113,18 +110,8 @@ def port_of(collector: Collector) -> int:
 
 async def scripted(serve: Serve, count: int = 1, timeout: float = 30) -> list[Outcome]:
     """What becomes of requests to a server that does with each connection what *serve* does."""
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await serve(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server:
-        return await posted(client(server.sockets[0].getsockname()[1], timeout=timeout), count)
+    async with listening(serve) as port:
+        return await posted(client(port, timeout=timeout), count)
 
 
 def answering(data: bytes) -> Serve:

@@ -60,7 +60,4 @@ class JavaClient:
 
     def close(self) -> None:
         stop(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
         self._folder.cleanup()

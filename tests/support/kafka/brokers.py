@@ -9,7 +9,6 @@ A cluster has these listeners, for which Metadata gives the gate's address:
 """
 
 import base64
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from tests.support.certificates import Authority
 from tests.support.kafka.gates import Gates
 from tests.support.kafka.jars import java, run_tool
-from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.processes import Service, eventually, spawn, tail
 from tests.support.ports import free_ports
 from tests.support.sockets import Metadata, Wire, create_topic, end_offsets, metadata
 
@@ -61,7 +60,7 @@ SMALL = {
 EARLY_ACCESS = {"group.coordinator.rebalance.protocols": "classic,consumer"}  # KIP-848 before 4.0
 
 
-class Broker:
+class Broker(Service):
     """One process, broker and controller at once."""
 
     def __init__(self, cluster: "Cluster", node: int, first_port: int) -> None:
@@ -71,7 +70,6 @@ class Broker:
         self.ports = {name: first_port + i for i, name in enumerate((*_INNER, *cluster.protocols))}
         self.log = cluster.folder / f"broker-{node}.log"
         self._cluster = cluster
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def file(self) -> Path:
@@ -109,16 +107,6 @@ class Broker:
     def start(self) -> None:
         """Start it (again); ready when ``Cluster.wait`` says so."""
         self._process = spawn(java(self._cluster.release, self._cluster.main, str(self.file), heap="320m"), self.log)
-
-    def stop(self, *, patience: float = 0) -> None:
-        """Kill it, or with *patience* (seconds) ask it to move its leaders and go."""
-        if self._process is not None:
-            stop(self._process, patience=patience)
-            self._process = None
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
 
 _REPLICATED = (

@@ -45,6 +45,3 @@ class Gates:
 
     def close(self) -> None:
         stop(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()

@@ -137,9 +137,6 @@ class _Tools:
 
     def close(self) -> None:
         stop(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
         self._folder.cleanup()
 
 

@@ -44,14 +44,36 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes], *, patience: float = 0) -> int:
-    """End *process* and its group: SIGTERM when there is *patience* (seconds), then SIGKILL. Returns its exit status."""
+    """End *process* and its group: SIGTERM when there is *patience* (seconds), then SIGKILL; close its pipes.
+
+    Returns its exit status.
+    """
     if process.poll() is None and patience:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(patience)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
     return process.wait()
+
+
+class Service:
+    """What runs as a process that tests stop and start again; ``start`` sets ``_process``."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def stop(self, *, patience: float = 0) -> None:
+        """Kill it, or with *patience* (seconds) ask it to end: a broker moves its leaders then."""
+        if self._process is not None:
+            stop(self._process, patience=patience)
+            self._process = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
 
 def tail(log: Path, size: int = 4_000) -> str:

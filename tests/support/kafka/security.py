@@ -55,11 +55,15 @@ class Security:
             properties |= {"ssl.certificate.location": str(self.certificate), "ssl.key.location": str(self.key)}
         return properties
 
-    def kafka_python(self) -> dict[str, Any]:
-        """Keyword arguments of kafka-python."""
+    def _python(self) -> dict[str, Any]:
         words: dict[str, Any] = {"security_protocol": self.protocol}
         if self.mechanism:
             words |= {"sasl_mechanism": self.mechanism, "sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+        return words
+
+    def kafka_python(self) -> dict[str, Any]:
+        """Keyword arguments of kafka-python."""
+        words = self._python()
         if self.ca:
             words["ssl_cafile"] = str(self.ca)
         if self.certificate:
@@ -70,14 +74,18 @@ class Security:
         """Keyword arguments of aiokafka."""
         from aiokafka.helpers import create_ssl_context  # noqa: PLC0415 - this module is loaded by every run
 
-        words: dict[str, Any] = {"security_protocol": self.protocol}
-        if self.mechanism:
-            words |= {"sasl_mechanism": self.mechanism, "sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+        words = self._python()
         if self.ca:
             certificate = str(self.certificate) if self.certificate else None
             key = str(self.key) if self.key else None
             words["ssl_context"] = create_ssl_context(cafile=str(self.ca), certfile=certificate, keyfile=key)
         return words
+
+    def go(self) -> dict[str, str]:
+        """Words of the program of tests/truth/go."""
+        login = {"mechanism": self.mechanism or "", "user": USER, "password": PASSWORD}
+        files = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        return login | {name: str(file) for name, file in files.items() if file is not None}
 
 
 PLAINTEXT = Security()
