@@ -48,6 +48,17 @@ def _(tables: Rows, bad: bool) -> None:
         member.ask(30, ApiKey.OFFSET_COMMIT, group_id="jobs", member_id="moved")
 
 
+@scene("refused_commits", client_id="late", commits=1, error_name="ILLEGAL_GENERATION", severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one had polled too late, and left: see max_poll_exceeded."""
+    member, reason = tables.client("late"), "consumer poll timeout has expired."
+    member.group(0, "join", "late", member_id="late-1", rebalance_timeout_ms=300_000)
+    if not bad:
+        member.group(301, "leave", "late", api=ApiKey.LEAVE_GROUP, member_id="late-1", reason=reason)
+    code = ErrorCode.ILLEGAL_GENERATION
+    member.group(320, "commit", "late", api=ApiKey.OFFSET_COMMIT, member_id="late-1", error_code=code)
+
+
 @scene("max_poll_exceeded", client_id="static", evidence="inferred", away_ms=9002, group_instance_id="i-1")
 def _(tables: Rows, bad: bool) -> None:
     member = tables.client("static")  # it does not leave; the healthy one stood still, and was thrown out

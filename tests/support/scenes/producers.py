@@ -462,6 +462,15 @@ def _(tables: Rows, bad: bool) -> None:
     producer.produce(4, "invoices", max_timestamp=moment(0))
 
 
+@scene("not_enough_replicas", errors=5, seconds=4, lost=1)
+def _(tables: Rows, bad: bool) -> None:
+    """A timeout beside the errors is of the same incident; alone it is not."""
+    producer = tables.client("orders")
+    if bad:
+        _refuse(producer, ErrorCode.NOT_ENOUGH_REPLICAS)
+    producer.produce(4, "invoices", error_code=ErrorCode.REQUEST_TIMED_OUT, max_timestamp=moment(0))
+
+
 def _refuse(producer: Client, code: int) -> None:
     """The same batch, four times in three seconds."""
     for second in range(4):

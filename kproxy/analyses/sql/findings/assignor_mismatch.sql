@@ -49,7 +49,7 @@ SELECT e.*, nullif(u.in_use, '') AS in_use, CASE WHEN u.kind <> e.group_type THE
     EXISTS (
         SELECT 1 FROM client_group_events AS j
         WHERE j.group_key = e.group_key AND j.client_id IS NOT DISTINCT FROM e.client_id AND j.client_address = e.client_address
-            AND j.event = 'join' AND j.error_code = 0 AND j.at_us > e.at_us) AS got_in
+            AND j.event IN ('join', 'heartbeat') AND j.error_code = 0 AND j.at_us > e.at_us) AS got_in
 FROM client_group_events AS e
 LEFT JOIN used AS u ON u.group_key = e.group_key
 WHERE (e.event = 'join' AND e.error_code = 23) OR e.error_code = 112

@@ -12,7 +12,7 @@ basis:
   certainty: inferred
   wrong_if: a resend went over a path that was not captured
 columns:
-  severity: "critical: records lost; info: all acknowledged; notice: the capture does not show what became of them"
+  severity: "critical: records lost; info: all acknowledged; else the capture does not show what became of them: warning after 30 s, else notice"
   producer_id: producer id of the refused batch
   errors: refused batches
   lost: records in refused batches that were never acknowledged
@@ -32,8 +32,9 @@ frame:
   values:
     base_sequence: min(base_sequence)
     harm: max(harm)
+    lasts: max(at_us) - min(at_us) >= 30000000
   derived:
-    severity: CASE harm WHEN 2 THEN 'critical' WHEN 1 THEN 'notice' ELSE 'info' END
+    severity: CASE WHEN harm = 2 THEN 'critical' WHEN harm = 1 AND lasts THEN 'warning' WHEN harm = 1 THEN 'notice' ELSE 'info' END
   having: errors >= $min_errors
   order_by: harm DESC, lost DESC, errors DESC
 */

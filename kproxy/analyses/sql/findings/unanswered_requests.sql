@@ -7,7 +7,7 @@ meaning: >
   others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about did (as its controller), or
   something cut the connection, or lost the larger packets on the way (a tunnel with a smaller MTU). Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
-  that the broker closed before it had answered more than ApiVersions, SASL and Metadata: see reconnect_loop. Of a connection without
+  that the broker closed before it had answered more than ApiVersions and SASL, or at a large request: see reconnect_loop. Of a connection without
   any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first. A
   request whose answer is missing between others is left out: brokers answer in order, so the capture lost it. Where a broker answered nobody for
   three seconds or more, see broker_away.
@@ -59,17 +59,17 @@ WITH unanswered AS (
             FROM broker_versions AS v
             JOIN connections AS r ON r.connection_id = e.connection_id
             WHERE c.closed_by = 'broker' AND v.broker_address = r.broker_address AND v.broker_port = r.broker_port AND v.api_key = e.api_key
-                AND e.api_version NOT BETWEEN v.lowest AND v.highest)
+                AND (e.api_version NOT BETWEEN v.lowest AND v.highest OR (e.api_key = 0 AND e.api_version < 3 AND v.highest >= 12)))
         AND NOT (c.closed_by = 'client' AND EXISTS ( -- it looks for its coordinator: see coordinator_errors
             FROM client_errors AS o WHERE o.connection_id = e.connection_id AND o.error_code IN (14, 15, 16)))
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
 ), given_up AS (
     SELECT connection_id, exchange, false AS is_long
-    FROM unanswered
+    FROM unanswered AS u
     WHERE closed_by = 'broker' AND is_closed
         AND connection_id IN (
             SELECT connection_id FROM exchanges
-            WHERE api_key NOT IN (3, 17, 18, 36) AND (response_at IS NOT NULL OR NOT expects_response))
+            WHERE api_key NOT IN (17, 18, 36) AND (api_key <> 3 OR u.request_size < 65536) AND (response_at IS NOT NULL OR NOT expects_response))
     UNION ALL
     SELECT u.connection_id, u.exchange, false
     FROM unanswered AS u
@@ -90,8 +90,8 @@ WITH unanswered AS (
                 AND o.first_seen_us > u.at_us))
         AND EXISTS (
             FROM client_exchanges AS o
-            WHERE o.broker = u.broker AND o.connection_id <> u.connection_id AND o.at_us > u.at_us AND o.at_us < u.at_us + u.waited_us
-                AND epoch_us(o.response_at) < u.at_us + u.waited_us)
+            WHERE o.broker = u.broker AND o.connection_id <> u.connection_id AND o.at_us > u.at_us
+                AND epoch_us(o.response_at) < u.at_us + u.waited_us + 1000000) -- or as soon as the client tries again
 )
 SELECT e.*, g.is_long
 FROM unanswered AS e
