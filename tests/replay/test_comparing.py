@@ -236,8 +236,8 @@ def test_the_next_heartbeat_of_a_member() -> None:
 HERE = (1, 4)
 
 
-def fetched_answer(records: bytes = b"", error: int = 0, partition: int = 0) -> Any:
-    data = {"partition_index": partition, "error_code": error, "records": records}
+def fetched_answer(records: bytes = b"", error: int = 0) -> Any:
+    data = {"partition_index": 0, "error_code": error, "records": records}
     return make("FetchResponse", responses=[{"topic": "t", "partitions": [data]}])
 
 

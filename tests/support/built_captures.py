@@ -74,9 +74,9 @@ def cut(packet: Packet, size: int) -> Packet:
     return replace(packet, data=packet.data[:size])
 
 
-def kafka_like(seed: int = 7, exchanges: int = 40) -> Conversation:
+def kafka_like(exchanges: int = 40) -> Conversation:
     """Requests and responses of all sizes, from SYN to FIN."""
-    rng = random.Random(seed)
+    rng = random.Random(7)
     conversation = Conversation(isn=[2**32 - 5000, rng.randrange(2**32)]).handshake()
     for _ in range(exchanges):
         conversation.send(0, rng.randbytes(rng.choice([20, 300, 4000])))

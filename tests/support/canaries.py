@@ -137,8 +137,8 @@ def exchange(name: str, version: int, request: Any, response: Any, correlation_i
     ]
 
 
-def all_versions(name: str, first: int = 0) -> list[int]:
-    return [version for version in message(f"{name}Request").versions if version >= first]
+def all_versions(name: str) -> list[int]:
+    return list(message(f"{name}Request").versions)
 
 
 def authenticated(version: int, token: bytes, answer: bytes = b"", error: int = 0, **more: Any) -> list[Segment]:

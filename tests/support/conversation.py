@@ -111,23 +111,23 @@ def records_of(*headers: Headers) -> bytes:
     return batch(b"".join(records), len(headers))
 
 
-def produce_exchange(*fields: bytes, topic: str = "orders", error: int = 0, acks: int = -1) -> Exchange:
-    """Produce v7 of a topic; a records field for each partition, from 0."""
+def produce_exchange(*fields: bytes, error: int = 0, acks: int = -1) -> Exchange:
+    """Produce v7 of the topic orders; a records field for each partition, from 0."""
     partitions = (pack(">ii", at, len(data)) + data for at, data in enumerate(fields))
-    body = string(None) + pack(">hi", acks, 30_000) + array(string(topic) + array(*partitions))
+    body = string(None) + pack(">hi", acks, 30_000) + array(string("orders") + array(*partitions))
     sent = client >> request(0, 7, 5, body)
     answers = (pack(">ihqqq", at, error, 41 + at, -1, 0) for at in range(len(fields)))
-    answered = broker >> response(5, array(string(topic) + array(*answers)) + pack(">i", 0))
+    answered = broker >> response(5, array(string("orders") + array(*answers)) + pack(">i", 0))
     events = events_of(sent, answered) if acks else events_of(sent)
     [exchange] = [event for event in events if isinstance(event, Exchange)]
     return exchange
 
 
-def fetch_exchange(data: bytes, topic: str = "orders", partition: int = 3) -> Exchange:
-    """Fetch v4 of a partition, in a response with these records."""
-    asked = array(string(topic) + array(pack(">iqi", partition, 7, 1 << 20)))
+def fetch_exchange(data: bytes) -> Exchange:
+    """Fetch v4 of partition 3 of orders, in a response with these records."""
+    asked = array(string("orders") + array(pack(">iqi", 3, 7, 1 << 20)))
     sent = client >> request(1, 4, 6, pack(">iiiib", -1, 500, 1, 1 << 20, 0) + asked)
-    brought = pack(">ihqq", partition, 0, 8, 8) + array() + pack(">i", len(data)) + data
-    answered = broker >> response(6, pack(">i", 0) + array(string(topic) + array(brought)))
+    brought = pack(">ihqq", 3, 0, 8, 8) + array() + pack(">i", len(data)) + data
+    answered = broker >> response(6, pack(">i", 0) + array(string("orders") + array(brought)))
     [exchange] = [event for event in events_of(sent, answered) if isinstance(event, Exchange)]
     return exchange

@@ -55,11 +55,11 @@ WORD = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
 class Sources:
-    """The sources jar of kafka-clients of a release; Maven keeps it."""
+    """The sources jar of kafka-clients; Maven keeps it."""
 
-    def __init__(self, release: str = jars.NEWEST) -> None:
+    def __init__(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            what = f"-Dartifact=org.apache.kafka:kafka-clients:{release}:jar:sources"
+            what = f"-Dartifact=org.apache.kafka:kafka-clients:{jars.NEWEST}:jar:sources"
             command = ["mvn", "-q", "-B", COPY, what, f"-DoutputDirectory={folder}"]
             subprocess.run(command, check=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, cwd=folder)
             (jar,) = Path(folder).glob("*.jar")

@@ -132,9 +132,9 @@ def fetch(
     return request(1, 7, correlation_id, pack(">iiiibii", -1, 500, 1, 1 << 20, 0, session_id, epoch) + topics + gone)
 
 
-def fetch_answer(correlation_id: int, session_id: int, error_code: int = 0) -> bytes:
+def fetch_answer(correlation_id: int, session_id: int) -> bytes:
     """Fetch v7 response without records: throttle_time_ms, error_code, session_id, responses."""
-    return response(correlation_id, pack(">ihi", 0, error_code, session_id) + array())
+    return response(correlation_id, pack(">ihi", 0, 0, session_id) + array())
 
 
 def metadata(correlation_id: int) -> bytes:

@@ -35,10 +35,10 @@ class Injected:
     ``ask`` returns the decoded response, "closed", "silent", ("cut", bytes), or None where nothing is answered.
     """
 
-    def __init__(self, *faults: dict[str, Any], counts: SharedCounts | None = None, slept: list[float] | None = None):
-        self.counts = counts or SharedCounts.create()
+    def __init__(self, *faults: dict[str, Any]):
+        self.counts = SharedCounts.create()
         self.runtime = FilterRuntime("default", Journals(), counts=self.counts)
-        self.slept = slept if slept is not None else []
+        self.slept: list[float] = []
         self.runtime.sleep = self._sleep  # type: ignore[method-assign]
         self.runtime.shared_set = lambda name: BoundedSet()  # type: ignore[method-assign, assignment, misc]
         self.filter = FaultInjection(read_options(FaultInjection.Options, {"faults": list(faults)}))  # type: ignore

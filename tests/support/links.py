@@ -130,8 +130,8 @@ class Wanting:
 class Judge(FilterDispatch, Owner):
     """An owner that asks a real chain of filters; *addresses* is the BrokerTable of its connections, if they have one."""
 
-    def __init__(self, chain: Chain, addresses: AddressMap | None = None, strict: bool = False) -> None:
-        Owner.__init__(self, strict=strict)
+    def __init__(self, chain: Chain, addresses: AddressMap | None = None) -> None:
+        Owner.__init__(self)
         facts = ConnectionFacts(1, "c", "127.0.0.1:5", "127.0.0.1:19092", "127.0.0.1:9092", addresses)
         FilterDispatch.__init__(self, chain, lambda link: facts)
 

@@ -167,9 +167,9 @@ def test_any_bytes() -> None:
 NAMES = (b"traceparent", b"b3")
 
 
-def headers_found(data: bytes, names: tuple[bytes, ...] = NAMES, most: int = 100) -> list[dict[bytes, bytes]]:
+def headers_found(data: bytes, most: int = 100) -> list[dict[bytes, bytes]]:
     [opened] = [each.open() for each in read_batches(data)]
-    return find_headers(opened, names, most)
+    return find_headers(opened, NAMES, most)
 
 
 def test_names_are_compared_whatever_their_case() -> None:
