@@ -9,7 +9,6 @@ import resource
 import shutil
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,17 +18,20 @@ import msgspec
 import pytest
 
 from kproxy.config.structs import Addresses, BrokerTls, ListenerTls, Timeouts
-from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, write_v2
+from kproxy.proxy.network.proxy_protocol import write_v1, write_v2
 from kproxy.proxy.network.tls import broker_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.proxy.network.test_upstream import program
 from tests.proxy.test_virtual_cluster import BEAT, BEATEN
+from tests.support import peers
 from tests.support.certificates import certificates
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.links import request
+from tests.support.peers import Peer, Script, ScriptedBroker
 from tests.support.ports import free_ports
 from tests.support.redirected import REQUEST, RESPONSE
+from tests.support.sockets import address
 from tests.support.virtual_clusters import Broker, ask, front
 
 FIXED = Addresses(mode="fixed")
@@ -225,56 +227,22 @@ async def test_a_connection_as_it_is_shown_and_told_of() -> None:
         writer.close()
 
 
-PATIENCE_S = 60
 CLIENT, BALANCER = "192.0.2.7:1234", "198.51.100.9:9092"
 
 
-class ThreadedBroker:
-    """Answers every request as one for ApiVersions; ``headers`` are the PROXY headers that connections began with."""
-
-    def __init__(self, *, expects_header: bool = False, tls: ssl.SSLContext | None = None) -> None:
-        self.headers: list[Header] = []
-        self.subjects: list[Any] = []
-        self._expects_header, self._tls = expects_header, tls
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client:
-            if self._expects_header:
-                self._read_header(client)
-            with self._tls.wrap_socket(client, server_side=True) if self._tls else client as talking:
-                if isinstance(talking, ssl.SSLSocket):
-                    self.subjects.append(talking.getpeercert())
-                while size := talking.recv(4):
-                    request = talking.recv(int.from_bytes(size))
-                    talking.sendall(RESPONSE[:4] + request[4:8] + RESPONSE[8:])
-
-    def _read_header(self, client: socket.socket) -> None:
-        received, header = b"", None
-        while header is None:
-            received += client.recv(1) or b"GET"  # an end where more should come is refused
-            header = read_header(received)
-        self.headers.append(header)
-
-    def close(self) -> None:
-        self._listener.close()
+def answering(peer: Peer) -> None:
+    """Answer every request as one for ApiVersions."""
+    while True:
+        peer.send(RESPONSE[:4] + peer.frame()[8:12] + RESPONSE[8:])
 
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
     with contextlib.ExitStack() as stack:
 
-        def start(broker: ThreadedBroker, *, host: str = "127.0.0.1", **settings: Any) -> Proxy:
-            stack.callback(broker.close)
-            ours = cluster([f"{host}:{broker.port}"], **settings)
+        def start(script: Script = answering, *, host: str = "127.0.0.1", **settings: Any) -> Proxy:
+            _, port = address(stack.enter_context(ScriptedBroker(script)).address)
+            ours = cluster([f"{host}:{port}"], **settings)
             proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False})
             stack.callback(proxy.close)
             return proxy.start()
@@ -282,17 +250,13 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
         yield start
 
 
-def connected(proxy: Proxy) -> socket.socket:
-    host, _, port = proxy.bootstrap().rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+def connected(proxy: Proxy) -> Peer:
+    return peers.client(proxy.bootstrap())
 
 
-def ask_through(client: socket.socket) -> bytes:
-    client.sendall(REQUEST)
-    received = b""
-    while len(received) < len(RESPONSE) and (piece := client.recv(100)):
-        received += piece
-    return received
+def ask_through(client: Peer) -> bytes:
+    client.send(REQUEST)
+    return client.exactly(len(RESPONSE))
 
 
 def known(proxy: Proxy) -> list[str]:
@@ -302,20 +266,18 @@ def known(proxy: Proxy) -> list[str]:
 
 
 def test_a_client_is_who_the_balancer_says_and_none_without_a_header(begin: Callable[..., Proxy]) -> None:
-    proxy = begin(ThreadedBroker(), proxy_protocol=True)
+    proxy = begin(proxy_protocol=True)
     for write, piece in itertools.product((write_v1, write_v2), (1_000, 1)):
         header = write(CLIENT, BALANCER)
         with connected(proxy) as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for at in range(0, len(header), piece):
-                client.sendall(header[at : at + piece])
+                client.send(header[at : at + piece])
             assert ask_through(client) == RESPONSE
             assert known(proxy)[-1] == CLIENT
     for count, start in enumerate((REQUEST, b"PROXY TCP9 x\r\n", b"\r\n\r\n\x00\r\nQUIX\n"), 1):
         with connected(proxy) as client:
-            client.sendall(start)
-            with contextlib.suppress(ConnectionError):
-                assert client.recv(100) == b""
+            client.send(start)
+            assert client.closed()
         assert proxy.count("kproxy_connections_closed_total", "proxy_protocol") == count, proxy.metrics()
 
 
@@ -323,7 +285,7 @@ def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Pro
     require("proxies", shutil.which("microsocks"), "microsocks is not installed")
     port = free_ports()
     with program(port, "microsocks", "-i", "127.0.0.1", "-p", str(port), "-u", "alice", "-P", "s3cr3t"):
-        proxy = begin(ThreadedBroker(), host="localhost", through=f"socks5://alice:s3cr3t@127.0.0.1:{port}")
+        proxy = begin(host="localhost", through=f"socks5://alice:s3cr3t@127.0.0.1:{port}")
         with connected(proxy) as client:
             assert ask_through(client) == RESPONSE
     assert "s3cr3t" not in proxy.log.read_text(encoding="utf-8")
@@ -340,21 +302,27 @@ def test_tls_on_both_legs_each_with_its_own_identity(begin: Callable[..., Proxy]
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
     context.load_cert_chain(files.server.certificate, files.server.key)
     context.verify_mode = ssl.CERT_REQUIRED
-    broker = ThreadedBroker(tls=context)
+    subjects: list[Any] = []
+
+    def over_tls(peer: Peer) -> None:
+        wrapped = context.wrap_socket(peer.socket, server_side=True)
+        with Peer(wrapped) as talking:
+            subjects.append(wrapped.getpeercert())
+            answering(talking)
+
     listener = {"certificate": files.server.certificate, "key": files.server.key}
     proxy = begin(
-        broker,
+        over_tls,
         listener_tls={**listener, "client_ca": files.ca, "client_auth": "required"},
         broker_tls={"ca": files.ca, "certificate": files.client.certificate, "key": files.client.key},
     )
     with (
         connected(proxy) as plain,
-        client_context(files.ca).wrap_socket(plain, server_hostname="broker.test") as client,
+        Peer(client_context(files.ca).wrap_socket(plain.socket, server_hostname="broker.test")) as client,
     ):
         assert ask_through(client) == RESPONSE
-        assert ((("commonName", "alice"),)) in broker.subjects[-1]["subject"]
+        assert ((("commonName", "alice"),)) in subjects[-1]["subject"]
     with connected(proxy) as plain:
-        plain.sendall(REQUEST)  # no TLS
-        with contextlib.suppress(ConnectionError):
-            assert RESPONSE not in plain.recv(100)
+        plain.send(REQUEST)  # no TLS
+        assert RESPONSE not in plain.rest()
     assert proxy.count("kproxy_connections_closed_total", "tls_client") == 1, proxy.metrics()
