@@ -347,6 +347,7 @@ def streams_poison(lab: Lab) -> None:
     _streams(lab, "counter", "lines", "counts", poison="90 ", session_timeout_ms="8000")
     lab.wait(55)
     lab.expect("rebalances", group_id="counter", cause="restart loop")
+    lab.expect("stuck_fetch_loop", topic="lines")
     lab.allow("rebalance_storm", group_id="counter")
     lab.allow("falling_behind")
 

@@ -77,6 +77,28 @@ def _(tables: Rows, bad: bool) -> None:
             consumer.fetch(1 + number + at / 10, "jobs", offset, end=100, count=1)
 
 
+@scene(
+    "stuck_fetch_loop", client_id="dies", topic="deadly", partition_offset=41, fetches=7, with_records=7, seconds=120
+)
+def _(tables: Rows, bad: bool) -> None:
+    """It dies of a record without leaving, and is started again; the healthy one has committed what it read before it died."""
+    calm = tables.client("calm", "10.0.0.6")
+    for number in range(7):
+        at = 20 * number
+        member = tables.client("dies", closed_at=moment(at + 2), closed_by="client")
+        for client, name in ((calm, "calm"), (member, f"dies-{number}")):
+            words = {"member_id": name, "session_timeout_ms": 6000}
+            client.group(at, "join", "deadly", response_generation=2 * number + 1, **words)
+        member.fetch(at + 1, "deadly", 41 if bad else 41 + number, end=100, count=1)
+        if not bad:
+            member.commit(at + 1.5, "deadly", "deadly", 42 + number)
+        for beat in range(3, 18, 3):
+            calm.ask(at + beat, ApiKey.HEARTBEAT, group_id="deadly", member_id="calm", generation_id=2 * number + 1)
+        calm.group(
+            at + 18, "join", "deadly", member_id="calm", session_timeout_ms=6000, response_generation=2 * number + 2
+        )
+
+
 @scene("stuck_fetch_loop", partition_offset=41, fetches=20)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet

@@ -4,7 +4,8 @@ title: Consumers that fetch the same offset again and again although there is mo
 severity: critical
 meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
-  goes back (a record that it cannot handle, retried for ever; it may read on in between, but commits nothing beyond), or the broker returns nothing although there is something, or the client
+  goes back (a record that it cannot handle, retried for ever; it may read on in
+  between, but commits nothing beyond), or dies of it and is started again at the same offset, or the broker returns nothing although there is something, or the client
   ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of its own).
 basis:
   rests_on: fetches of one offset, although the partition goes on
@@ -29,13 +30,14 @@ parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
   min_returns: {default: 10, meaning: "Fewer fetches with which a client goes back to the offset that it committed last are not listed."}
+  min_restarts: {default: 5, meaning: "Fewer restarts of members of a group that begin at the same offset are not listed."}
   min_percent: {default: 30, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
 verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 only_if: >-
   FROM offsets WHERE kind = 'fetch'
-  HAVING count(*) >= least($min_fetches, $min_returns) AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_seconds * 1000000
+  HAVING count(*) >= least($min_fetches, $min_returns, $min_restarts) AND max(epoch_us(seen_at)) - min(epoch_us(seen_at)) >= $min_seconds * 1000000
 frame:
   derived: {partition_offset: position, seconds: us // 1000000}
   order_by: fetches DESC, client_id, client_address, topic, partition, partition_offset, connection_id, cluster
@@ -95,6 +97,36 @@ WITH asked AS (
     GROUP BY client_id, client_address, cluster, broker, topic, partition, position, stay
     HAVING count(*) >= $min_fetches AND count(CASE WHEN is_delivered THEN 1 END) * 2 >= count(*)
         AND count(DISTINCT connection_id) * 2 >= count(*) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
+), members AS ( -- that are restarted again and again
+    SELECT DISTINCT l.cluster, s.client_id, s.client_address
+    FROM group_restarts AS r
+    JOIN group_lives AS l ON l.group_key = r.group_key
+    JOIN group_spells AS s ON s.group_key = r.group_key AND s.first_micros <= r.to_micros AND s.last_micros >= r.from_micros
+    WHERE r.cause = 'restart loop'
+), beginnings AS ( -- the first Fetch of a partition on each of their connections
+    SELECT v.*
+    FROM (SELECT *, row_number() OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS nth FROM moves) AS v
+    JOIN members AS m ON m.cluster = v.cluster AND m.client_id = v.client_id AND m.client_address = v.client_address
+    WHERE v.nth = 1
+), restarting AS ( -- all of these begin at the same offset, and nothing behind it is committed from their host
+    SELECT min_by(b.connection_id, b.at_us) AS connection_id, min_by(b.exchange, b.at_us) AS exchange,
+        min_by(b.client_id, b.at_us) AS client_id, b.client_address, b.cluster, min_by(b.broker, b.at_us) AS broker,
+        b.topic, b.partition, min(b.position) AS position,
+        max(b.software) AS software,
+        count(*) AS fetches,
+        count(*) AS all_fetches,
+        count(CASE WHEN b.is_delivered THEN 1 END) AS with_records,
+        max(b.end_of_all) AS readable_end,
+        min(b.seen_at) AS first_at, max(b.seen_at) AS last_at,
+        max(b.at_us) - min(b.at_us) AS us
+    FROM beginnings AS b
+    LEFT JOIN (
+        SELECT client_address, cluster, topic, partition, max(partition_offset) AS position
+        FROM client_offsets WHERE kind = 'commit' GROUP BY client_address, cluster, topic, partition
+    ) AS c ON c.client_address = b.client_address AND c.cluster = b.cluster AND c.topic = b.topic AND c.partition = b.partition
+    GROUP BY b.client_address, b.cluster, b.topic, b.partition
+    HAVING min(b.position) = max(b.position) AND count(CASE WHEN b.is_delivered THEN 1 END) >= $min_restarts
+        AND coalesce(max(c.position), 0) <= min(b.position) AND max(b.at_us) - min(b.at_us) >= $min_seconds * 1000000
 ), meanwhile AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
@@ -125,3 +157,6 @@ WHERE nth = 1
 UNION ALL BY NAME
 SELECT *
 FROM reconnecting
+UNION ALL BY NAME
+SELECT *
+FROM restarting
