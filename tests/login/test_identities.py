@@ -2,9 +2,7 @@
 
 import base64
 import contextlib
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +15,7 @@ from kproxy.errors import LoginRefused
 from kproxy.login.client_settings import Credentials
 from kproxy.login.identities import Identities
 from kproxy.login.tokens import RETRY_S
+from tests.support.http_servers import Quiet, serving
 
 NOW = 1_000_000.0
 
@@ -49,7 +48,7 @@ def test_a_table_a_template_and_one_for_all(tmp_path: Path) -> None:
         identities(Login(mechanism="PLAIN", principals=one)).known("bob")
 
 
-class Provider(http.server.BaseHTTPRequestHandler):
+class Provider(Quiet):
     """A token endpoint; the tokens have their number."""
 
     asked: ClassVar[list[tuple[str | None, dict[str, list[str]]]]]
@@ -65,22 +64,12 @@ class Provider(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @contextlib.contextmanager
 def provider(*answers: tuple[int, object]) -> Iterator[tuple[str, type[Provider]]]:
     handler = type("Asked", (Provider,), {"asked": [], "answers": list(answers)})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/token", handler
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(handler) as url:
+        yield f"{url}/token", handler
 
 
 def test_client_credentials(tmp_path: Path) -> None:

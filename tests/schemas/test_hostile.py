@@ -1,7 +1,6 @@
 """Schemas, payloads and registries that mean harm: each is a mark on a record, bounded in time and memory."""
 
 import gzip
-import http.server
 import io
 import json
 import random
@@ -31,7 +30,9 @@ from kproxy.schemas.settings import RegistryOptions, SchemaSources
 from kproxy.schemas.store import Collection, Schemas, schema_of
 from kproxy.schemas.viewer import SchemaViewer, make_viewers
 from tests.fuzz.avro_target import check_avro, damaged_payload
+from tests.support import http_servers
 from tests.support.certificates import certificates
+from tests.support.http_servers import Quiet
 from tests.support.kafka.processes import eventually
 
 SEARCH = "/apis/registry/v2/search/artifacts"  # asked for the type of a global id's schema
@@ -154,7 +155,7 @@ def serving(
     """A registry that always answers the same, half of it before *wait*; its address, and the requests as they came."""
     asked: list[Message] = []
 
-    class Answer(http.server.BaseHTTPRequestHandler):
+    class Answer(Quiet):
         def do_GET(self) -> None:
             self.headers["path"] = self.path
             asked.append(self.headers)
@@ -168,14 +169,8 @@ def serving(
                 wait.wait()
             self.wfile.write(body[half:])
 
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    with http_servers.serving(Answer, tls) as url:
+        yield url, asked
 
 
 def test_traffic_does_not_wait_for_a_registry_that_is_slow() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
@@ -20,6 +19,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.http_servers import Quiet, serving
 
 Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
 KINDS = {
@@ -84,8 +85,8 @@ class Collector:
                         yield resource, metric.name, point
 
 
-def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(collector: Collector) -> type[Quiet]:
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -113,39 +114,19 @@ def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
     return Handler
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """The client left."""
 
 
 @contextmanager
 def http_collector(context: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Collector]:
     """A collector over HTTP, with TLS if there is a context."""
     collector = Collector()
-    server = _Server(("127.0.0.1", port), _handler(collector))
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    scheme = "http" if context is None else "https"
-    collector.address = f"{scheme}://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield collector
-    finally:
-        if collector.hang is not None:
-            collector.hang.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(_handler(collector), context, port) as collector.address:
+        try:
+            yield collector
+        finally:
+            if collector.hang is not None:
+                collector.hang.set()
 
 
 @contextmanager

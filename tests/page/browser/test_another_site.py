@@ -7,9 +7,7 @@ another site; evil.localhost is a name that leads here, as after DNS rebinding (
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +15,7 @@ import pytest
 
 from tests.page.browser.driving import Page, driven, missing, opened
 from tests.support.corpus import CAPTURES
+from tests.support.http_servers import Quiet, serving
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.stopping import Person
@@ -109,7 +108,7 @@ const attempts = {
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-class Site(BaseHTTPRequestHandler):
+class Site(Quiet):
     """A site on which all attempts succeed."""
 
     def do_GET(self) -> None:
@@ -130,9 +129,6 @@ class Site(BaseHTTPRequestHandler):
 
     do_PUT = do_POST
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
 
 @pytest.fixture(scope="module")
 def driver(require: Callable[[str, object, str], None]) -> Iterator[Any]:
@@ -145,13 +141,8 @@ def driver(require: Callable[[str, object, str], None]) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of the attacker's site."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Site) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @contextmanager
