@@ -149,7 +149,9 @@ WITH asked AS (
     WHERE (r.fetches >= $min_fetches AND r.fetches * 100 >= m.all_fetches * $min_percent) OR (r.returns >= $min_returns AND EXISTS (
         FROM committed AS c
         WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
-            AND c.topic = r.topic AND c.partition = r.partition AND c.position = r.position))
+            AND c.topic = r.topic AND c.partition = r.partition AND c.position = r.position)
+        AND NOT EXISTS ( -- it begins anew as it polls too late: see max_poll_exceeded
+            FROM late_polls AS p WHERE p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address))
 )
 SELECT * EXCLUDE (nth, last_exchange, returns)
 FROM ranked
