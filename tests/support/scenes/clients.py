@@ -26,6 +26,17 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number * (0.05 if bad else 0.005), ApiKey.METADATA)
 
 
+@scene("metadata_storm", client_id="shop-1", requests=150)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one asks who leads, as its broker went away."""
+    for number in (1, 2):
+        ended = {"closed_by": "client" if bad else "broker", "closed_at": moment(10)}
+        tables.client(f"shop-{number}", f"10.0.9.{number}", broker_address="10.0.9.90", **ended).produce(9.5, "orders")
+    client = tables.client("shop-1", "10.0.9.1", broker_address="10.0.9.91")
+    for number in range(150):
+        client.ask(10.1 + number * 0.1, ApiKey.METADATA)
+
+
 @scene(
     "connection_churn", client_id="job", connections=40, connections_in_busiest_minute=40, requests_per_connection=2.0,
     broker="10.0.0.9:9092",

@@ -56,9 +56,12 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("auto_created_topic", client_id="app", topic="orders", ms_until_it_was_there=500.0)
 def _(tables: Rows, bad: bool) -> None:
-    """It was deleted; the healthy one was not, but a broker did not know of it for a moment."""
+    """It was deleted; the healthy one was not, but a broker did not know of it for a moment. Streams has a topic of its own."""
     client = tables.client("app")
     client.ask(1, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])
+    inner = "app-STORE-repartition"  # its coordinator makes it
+    client.error(2, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, inner, topics=[inner])
+    client.ask(2.5, ApiKey.METADATA, topics=[inner], described_topics=[inner])
     tables.client("operator").ask(9, ApiKey.DELETE_TOPICS if bad else ApiKey.DESCRIBE_CONFIGS, topics=["orders"])
     client.error(10, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders", topics=["orders"])
     client.ask(10.502, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])

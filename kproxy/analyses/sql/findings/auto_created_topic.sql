@@ -3,9 +3,10 @@ id: auto_created_topic
 title: Topics that a broker created because a client named them
 severity: notice
 meaning: >
-  A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. A broker creates
-  it at the first request that names it: one that it still does not know later was created by somebody else. Kafka's own topics are left
-  out: brokers create them when they are first needed. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+  A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. A broker
+  creates it at the first request that names it: one that it still does not know later was created by somebody else. Kafka's own
+  topics, and those that Streams keeps for itself, are left out: brokers create them when they are first needed. Such topics have
+  the broker's default partitions, replication and retention; many of them are spelling mistakes.
 basis:
   rests_on: a topic that was unknown, then known, without a CreateTopics in between
   certainty: inferred
@@ -36,6 +37,7 @@ WITH missing AS (
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
         AND resource NOT IN ('__consumer_offsets', '__transaction_state', '__share_group_state')
+        AND resource NOT LIKE '%-repartition' AND resource NOT LIKE '%-changelog' -- of Streams: its group's coordinator makes them (KIP-1071)
 ), deleted AS (
     SELECT cluster, topic, max(at_us) AS deleted_us
     FROM client_exchanges
