@@ -68,7 +68,8 @@ WITH fetches AS (
 ), read AS ( -- partitions that brought records; one that is read from another replica brings none here
     SELECT o.*, b.in_hand
     FROM (
-        SELECT client_id, client_address, cluster, topic, partition, max(at_us) AS last_us
+        SELECT client_id, client_address, cluster, topic, partition, max(at_us) AS last_us,
+            max(max(at_us)) OVER (PARTITION BY client_id, client_address, cluster) AS last_of_all_us
         FROM client_offsets
         WHERE kind = 'fetch' AND replica_id < 0
         GROUP BY client_id, client_address, cluster, topic, partition
@@ -79,6 +80,7 @@ WITH fetches AS (
         GROUP BY client_id, client_address, cluster, topic, partition
     ) AS b ON b.client_id IS NOT DISTINCT FROM o.client_id AND b.client_address = o.client_address AND b.cluster = o.cluster
         AND b.topic = o.topic AND b.partition = o.partition
+    WHERE o.last_of_all_us - o.last_us >= $min_seconds * 1000000 -- most are read to the end
 ), unread AS ( -- that have a record which their last Fetch came before: a Fetch that includes the partition would bring it
     SELECT r.client_id, r.client_address, r.cluster, r.in_hand, r.topic || '-' || CAST(r.partition AS VARCHAR) AS partition, min(p.at_us) AS from_us
     FROM read AS r
