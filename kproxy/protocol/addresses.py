@@ -17,7 +17,7 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 
 MOST_PORT = 65_535
 # where listeners are by custom, also those of containers on a host; no ephemeral ports (from 32768 on)
-KAFKA_PORTS = frozenset(start + port for start in (0, 10_000, 20_000) for port in range(9092, 9100))
+KAFKA_PORTS = frozenset(start + port for start in (0, 10_000, 20_000) for port in range(9091, 9100))
 LONGEST_NAME = 253  # characters of a host name without the trailing dot (RFC 1035, 2.3.4)
 ANY_HOSTS = ("0.0.0.0", "::", "")  # all addresses of IPv4, of IPv6, of both; what a person may write
 

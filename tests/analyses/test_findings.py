@@ -98,6 +98,7 @@ def test_the_same_names_in_another_cluster_are_others(stages: Stages) -> None:
         "broker",
         "after",
         "back_at",
+        "named_seconds",
     )  # all brokers of the other cluster have one address
     for scene in SCENES:
         if scene.finding not in OF_CLIENTS:

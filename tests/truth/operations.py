@@ -280,7 +280,7 @@ def wrong_address(lab: Lab, library: str = "librdkafka", address: str = "") -> N
     if not address:
         lab.never("unreachable_brokers")  # the other one says why
     lab.never("connection_churn")
-    lab.allow("metadata_storm", client_id=["shop", "billing"])
+    lab.never("metadata_storm")
     lab.allow("reconnect_loop", client_id=["shop", "billing"])
     lab.allow("coordinator_errors", client_id="billing")
 

@@ -1,7 +1,8 @@
 /*
 meaning: >-
   The cluster of each connection. cluster_id comes from Metadata or DescribeCluster: on the connection itself, else on others to the same
-  broker, of the same client, or in the same capture, if these show only one id; else it is null. cluster is that id, else the first
+  broker (where it had one id after the other, the one it had then), of the same client, or in the same capture, if these show only one
+  id; else it is null. cluster is that id, else the first
   address of the brokers in the same captures.
 stored: true
 */
@@ -11,11 +12,18 @@ WITH said AS (
   GROUP BY connection_id HAVING count(DISTINCT cluster_id) = 1
 ), every AS (
   SELECT c.connection_id, c.capture, c.client_address, coalesce(c.client_ids[1], '') AS client_id,
-    c.broker_address || ':' || CAST(c.broker_port AS VARCHAR) AS broker, s.cluster_id
+    c.broker_address || ':' || CAST(c.broker_port AS VARCHAR) AS broker, s.cluster_id, c.first_seen_at, c.last_seen_at
   FROM connections c LEFT JOIN said s ON s.connection_id = c.connection_id
 ), of_broker_here AS (
-  SELECT capture, broker, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
-  GROUP BY capture, broker HAVING count(DISTINCT cluster_id) = 1
+  SELECT capture, broker, cluster_id, begins_at, min(begins_at) OVER (PARTITION BY capture, broker) = begins_at AS is_first,
+    lead(begins_at) OVER (PARTITION BY capture, broker ORDER BY begins_at) AS until_at
+  FROM (
+    SELECT capture, broker, cluster_id, min(first_seen_at) AS begins_at, max(last_seen_at) AS ends_at,
+      max(max(last_seen_at)) OVER (PARTITION BY capture, broker ORDER BY min(first_seen_at) ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_at
+    FROM every WHERE cluster_id IS NOT NULL
+    GROUP BY capture, broker, cluster_id
+  ) AS s
+  QUALIFY bool_and(before_at IS NULL OR before_at < begins_at) OVER (PARTITION BY capture, broker)
 ), of_client AS (
   SELECT capture, client_address, client_id, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
   GROUP BY capture, client_address, client_id HAVING count(DISTINCT cluster_id) = 1
@@ -30,6 +38,7 @@ WITH said AS (
     coalesce(e.cluster_id, h.cluster_id, c.cluster_id, f.cluster_id, b.cluster_id) AS cluster_id
   FROM every e
   LEFT JOIN of_broker_here h ON h.capture = e.capture AND h.broker = e.broker
+    AND (h.is_first OR e.first_seen_at >= h.begins_at) AND (h.until_at IS NULL OR e.first_seen_at < h.until_at)
   LEFT JOIN of_client c ON c.capture = e.capture AND c.client_address = e.client_address AND c.client_id = e.client_id
   LEFT JOIN of_capture f ON f.capture = e.capture
   LEFT JOIN of_broker b ON b.broker = e.broker

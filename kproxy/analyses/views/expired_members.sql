@@ -35,6 +35,8 @@ WITH refused AS (
     AND r.at_us - epoch_us(coalesce(r.request_at, r.seen_at)) < 2000000 -- else it was the broker that stood still
     AND (r.event <> 'commit' OR EXISTS ( -- anybody may send a commit in a member's name
         SELECT 1 FROM beats AS w WHERE w.cluster = r.cluster AND w.group_id = r.group_id AND w.member_id = r.member_id AND w.at_us < r.at_us)
+    ) AND NOT EXISTS ( -- its broker came back as another cluster
+        FROM client_group_events AS b WHERE b.member_id = r.member_id AND b.broker = r.broker AND b.cluster <> r.cluster AND b.at_us < r.at_us
     ) AND NOT EXISTS (
         SELECT 1
         FROM client_group_events AS mine

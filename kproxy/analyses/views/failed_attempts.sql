@@ -1,7 +1,8 @@
 /*
 meaning: >-
-  Attempts to connect on which no byte was sent, at addresses that brokers advertise or that serve others: who tried, where, how often
-  (tries), what became of it (how), and whether it harmed.
+  Attempts to connect on which no byte was sent, three at least in five seconds or more, at addresses that brokers advertise or that
+  serve others meanwhile: who tried, where, how often (tries), what became of it (how), and whether it harmed. Of a client that was
+  served there before only SYNs without an answer count.
 stored: true
 */
 WITH tried AS (
@@ -13,9 +14,10 @@ WITH tried AS (
     WHERE c.not_kafka IN ('no answer', 'refused', 'dropped') AND r.syn_at IS NOT NULL
         AND (c.not_kafka <> 'dropped' OR epoch_us(r.closed_at) - epoch_us(r.syn_ack_at) <= 1000000)
 ), spans AS (
-    SELECT capture, client_address, address, port, min(at_us) AS since_us, max(until_us) AS until_us
+    SELECT capture, client_address, address, port, min(at_us) AS since_us, max(until_us) AS until_us, bool_and(how = 'no answer') AS is_unanswered
     FROM tried
     GROUP BY capture, client_address, address, port
+    HAVING sum(tries) >= 3 AND max(until_us) - min(at_us) >= 5000000
 ), said AS (
     SELECT DISTINCT c.capture, c.broker, c.client_address, epoch_us(e.response_at) AS at_us, text
     FROM (SELECT connection_id, response_at, unnest(advertised) AS text FROM exchanges WHERE advertised IS NOT NULL AND response_at IS NOT NULL) AS e
@@ -36,6 +38,12 @@ WITH tried AS (
     FROM client_connections AS c
     WHERE c.requests > 0
     GROUP BY c.capture, c.client_address
+), busy AS ( -- addresses at which others were answered meanwhile
+    SELECT DISTINCT s.client_address, s.address, s.since_us
+    FROM spans AS s
+    JOIN client_exchanges AS e ON e.broker = s.address AND e.client_address <> s.client_address
+        AND epoch_us(e.response_at) BETWEEN s.since_us + 1000000 AND s.until_us
+    WHERE s.is_unanswered
 ), known AS (
     SELECT s.capture, s.client_address, s.address, s.since_us, s.until_us, s.port,
         max(n.node_id) AS node_id, max(n.address) AS advertised, max_by(n.broker, n.at_us) AS broker, max(n.at_us) AS advertised_us,
@@ -43,10 +51,11 @@ WITH tried AS (
     FROM spans AS s
     LEFT JOIN named AS n ON n.capture = s.capture
         AND (n.address = s.address OR (NOT n.is_ip AND n.port = CAST(s.port AS VARCHAR) AND n.client_address = s.client_address))
+    LEFT JOIN busy AS b ON b.client_address = s.client_address AND b.address = s.address AND b.since_us = s.since_us
     WHERE NOT EXISTS ( -- the client got as far as a request, at least: other findings say what came of it
         SELECT 1 FROM client_connections AS v
         WHERE v.capture = s.capture AND v.client_address = s.client_address AND v.broker = s.address
-            AND (v.requests > 0 OR v.responses > 0 OR v.not_kafka = 'tls'))
+            AND (v.requests > 0 OR v.responses > 0 OR v.not_kafka = 'tls') AND (b.address IS NULL OR v.last_seen_us >= s.since_us))
     GROUP BY s.capture, s.client_address, s.address, s.since_us, s.until_us, s.port
 ), reached AS (
     SELECT k.capture, k.client_address, k.address, count(DISTINCT v.client_address) AS others

@@ -110,6 +110,14 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number, ApiKey.API_VERSIONS, unanswered="closed")
 
 
+@scene("reconnect_loop", connections=2, cause="TLS to a listener of clear text", severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """A client that tries again every 20 s; the other is a scan, once."""
+    tables.client("app").ask(0, ApiKey.METADATA)
+    for at in (10, 30) if bad else (10,):
+        tables.client(None, "10.0.0.7", not_kafka="tls", first_seen_at=moment(at), last_seen_at=moment(at))
+
+
 @scene("reconnect_loop", client_address="10.0.0.7", connections=3, cause="TLS to a listener of clear text")
 def _(tables: Rows, bad: bool) -> None:
     tables.client("app", tls_version=None if bad else "TLS 1.3").ask(0, ApiKey.METADATA)
@@ -273,6 +281,19 @@ def _(tables: Rows, bad: bool) -> None:
     reader.fetch(15.999, "orders", 0, end=5)
 
 
+@scene("broker_away", client_id="alone", went_at=moment(10), stopped="produce", named_seconds=50, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """The only client is refused after its connection was closed; others name the broker for long. The other is not refused."""
+    ended = {"closed_by": "broker", "closed_at": moment(10), "broker_address": "10.0.9.90"}
+    tables.client("alone", "10.0.9.1", **ended).produce(9.5, "orders")
+    elsewhere = tables.client("alone", "10.0.9.1", broker_address="10.0.9.91", closed="end of capture")
+    for at in (1, 60):
+        elsewhere.ask(at, ApiKey.METADATA, advertised=["1 10.0.9.90:9092", "2 10.0.9.91:9092"])
+    for at in range(11, 60, 2) if bad else ():
+        refused = {"closed_by": "broker", "closed_at": moment(at), "broker_address": "10.0.9.90"}
+        _attempts(tables, "refused", at, address="10.0.9.1", **refused)
+
+
 @scene("anonymous_clients", client_id="rdkafka", requests=3, addresses=2, connections=2, shown_client_id="rdkafka")
 def _(tables: Rows, bad: bool) -> None:
     name = "rdkafka" if bad else "rdkafka-of-orders"
@@ -333,6 +354,16 @@ def _(tables: Rows, bad: bool) -> None:
         50, "jobs"
     )
     _attempts(tables, "refused", *range(10, 20, 2))
+
+
+@scene("no_connection", client_id="app", how="no answer", attempts=6, reached_by_others=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """A firewall begins to drop a client's packets; the other: the whole network of the broker is away."""
+    tables.client("app", broker_address="10.0.0.8").produce(0, "jobs")
+    other = tables.client("shop", "10.0.0.6", broker_address="10.0.0.8")
+    other.produce(1, "jobs")
+    other.produce(20 if bad else 60, "jobs")
+    _attempts(tables, "no answer", 10, 14, seconds=7, syns=4)
 
 
 @scene("no_connection", client_id="app", how="dropped", attempts=3, severity="warning")

@@ -296,6 +296,14 @@ def _(tables: Rows, bad: bool) -> None:
         producer.ask(number * 5, ApiKey.PRODUCE, seconds=3 if slow else 0.005, throttle_time_ms=throttled)
 
 
+@scene("slow_broker", client_id="far", requests=100, slow=100, longest_ms=1110)
+def _(tables: Rows, bad: bool) -> None:
+    """The way of the other takes longer than its answers."""
+    producer = tables.client("far", syn_at=moment(-0.04 if bad else -1.2))
+    for number in range(100):
+        producer.ask(number * 5, ApiKey.PRODUCE, seconds=1.15)
+
+
 @scene("slow_broker", api_name="Metadata", requests=100, slow=100, percent=100, longest_ms=2900, clients=1)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("reader")

@@ -3,11 +3,11 @@ id: broker_away
 title: Brokers that went away, and how long their clients needed
 severity: warning
 meaning: >
-  Within three seconds a broker closed all connections on which clients were at work, or left requests that it answers at once
+  Within three seconds a broker closed all connections on which clients were at work (of one alone only if it refused others then), or left requests that it answers at once
   without an answer on several connections; then it answered nobody for a while. For each client: how long it took until all that
   it did there (produce to and fetch from these partitions, take part in these groups) worked again, elsewhere or there.
 basis:
-  rests_on: two connections at least, and three seconds of the capture after them
+  rests_on: two connections at least, attempts to connect included, and three seconds of the capture after them
   certainty: inferred
   wrong_if: the broker answered somebody over a path that was not captured, or only one client was captured and its network was cut
 columns:
@@ -17,13 +17,15 @@ columns:
   back_at: its first answer after that (UTC); none in this capture
   needed_ms: milliseconds until all of that worked again for the client; what was not done again, or no later than usual, does not count
   stopped: what the client did there and never again (produce, fetch, group), although it went on elsewhere; none
+  named_seconds: how long other brokers still named it as one of the cluster, where that is longer than session_seconds
   brokers_in_turn: "brokers of the cluster that went one after the other, all but the last back again: from 2 on a rolling restart"
 action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.
 reference: https://kafka.apache.org/documentation/#basic_ops_restarting
 parameters:
   min_seconds: {default: 3, least: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
-verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
+  session_seconds: {default: 40, meaning: "Other brokers name it no longer than this, unless it still runs or nothing is there to take it out."}
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all[{max named_seconds:?}. Other brokers named it for {max named_seconds:,} s: it still runs, or no controller (before Kafka 4: ZooKeeper) takes it out]. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
 order: 11
 only_if: >-
   FROM (
@@ -39,6 +41,7 @@ frame:
     needed_ms: max(again_us - went_us) // 1000
     stopped: coalesce(nullif(array_to_string(sorted_set(CASE WHEN again_us IS NULL AND goes_on THEN kind END), ', '), ''), 'none')
     brokers_in_turn: max(brokers_in_turn)
+    named_seconds: CASE WHEN max(named_seconds) >= $session_seconds THEN max(named_seconds) END
     example: coalesce(min(example_again), max(example))
     went_at: make_timestamptz(min(went_us))
     back_at: make_timestamptz(min(back_us))
@@ -67,7 +70,7 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     SELECT a.cluster, a.broker, a.went_us,
         count(DISTINCT CASE WHEN b.back_us IS NOT NULL OR b.is_last THEN b.broker END) AS brokers_in_turn
     FROM away AS a
-    JOIN (SELECT *, went_us = max(went_us) OVER (PARTITION BY cluster) AS is_last FROM away) AS b
+    JOIN (SELECT *, went_us = max(went_us) OVER (PARTITION BY cluster, how) AS is_last FROM away) AS b
         ON b.cluster = a.cluster AND b.how = a.how AND abs(b.went_us - a.went_us) <= 1800000000
     GROUP BY a.cluster, a.broker, a.went_us
 ), waiting AS ( -- what it waits for an answer to
@@ -108,15 +111,33 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     HAVING count(d.before_us) >= 3
 ), lasting AS ( -- clients that went on for ten seconds
     SELECT cluster, client_id, client_address, max(at_us) AS at_us FROM done GROUP BY cluster, client_id, client_address
+), trying AS ( -- or tried for as long to connect to it
+    SELECT cluster, client_address, node AS broker, max(closed_us) AS at_us
+    FROM client_connections
+    WHERE not_kafka = 'refused'
+    GROUP BY cluster, client_address, node
+), named AS ( -- until when other brokers named it
+    SELECT a.cluster, a.broker, a.went_us, max(e.at_us) - a.went_us AS for_us
+    FROM away AS a
+    JOIN (SELECT DISTINCT cluster, node, broker FROM client_connections) AS n ON n.cluster = a.cluster AND n.node = a.broker
+    JOIN (
+        SELECT cluster, node, epoch_us(response_at) AS at_us, split_part(unnest(advertised), ' ', 2) AS address
+        FROM client_exchanges
+        WHERE response_at IS NOT NULL
+    ) AS e ON e.cluster = a.cluster AND e.address = n.broker AND e.node <> a.broker
+        AND e.at_us BETWEEN a.went_us AND coalesce(a.back_us, a.until_us)
+    GROUP BY a.cluster, a.broker, a.went_us
 )
 SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_address, u.software, u.kind, u.example,
     CASE WHEN p.usual_us IS NULL OR a.again_us - u.example.at_us > p.usual_us THEN a.again_us END AS again_us, a.example AS example_again,
     t.brokers_in_turn,
-    l.at_us - u.went_us >= 10000000
+    n.for_us // 1000000 AS named_seconds, greatest(l.at_us, coalesce(y.at_us, 0)) - u.went_us >= 10000000
         AND max(a.again_us) OVER (PARTITION BY u.cluster, u.broker, u.went_us, u.client_id, u.client_address, u.kind) IS NULL AS goes_on
 FROM used AS u
 JOIN turns AS t ON t.cluster = u.cluster AND t.broker = u.broker AND t.went_us = u.went_us
 JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM u.client_id AND l.client_address = u.client_address
+LEFT JOIN trying AS y ON y.cluster = u.cluster AND y.client_address = u.client_address AND y.broker = u.broker
+LEFT JOIN named AS n ON n.cluster = u.cluster AND n.broker = u.broker AND n.went_us = u.went_us
 LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us
     AND a.client_id IS NOT DISTINCT FROM u.client_id AND a.client_address = u.client_address
     AND a.kind = u.kind AND a.name = u.name AND a.partition = u.partition

@@ -7,13 +7,14 @@ meaning: >
   mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
   A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
   anew, are left out. Or a broker refused an idempotent producer's next batch as out of order, although the batch before it had
-  been acknowledged: a leader that has it does not.
+  been acknowledged: a leader that has it does not. Or the broker at this address came back as another cluster, as with an empty disk, and gives the same
+  producer lower offsets in the same partition.
 basis:
-  rests_on: first offsets in answers to Produce, or sequence numbers that a broker refuses
+  rests_on: first offsets in answers to Produce, sequence numbers that a broker refuses, and ids of clusters
   certainty: inferred
-  wrong_if: the topic was created anew, and its first records were not captured
+  wrong_if: the topic was created anew, and its first records were not captured, or the other cluster has this address on purpose
 columns:
-  evidence: "offsets given again, or sequence refused"
+  evidence: "offsets given again, sequence refused, or another cluster"
   broker: broker that gave the offsets again, or refused the sequence
   topic: ""
   partition: ""
@@ -89,8 +90,26 @@ WITH appended AS (
         AND o.kind = 'fetch' AND o.high_watermark >= 0 AND coalesce(o.error_code, 0) = 0 AND o.at_us BETWEEN r.at_us AND r.at_us + 60000000
         AND o.high_watermark < r.end_offset
     GROUP BY r.cluster, r.topic, r.partition, r.end_offset
+), written AS (
+    SELECT a.cluster, a.broker, c.capture, a.client_id, a.client_address, a.topic, a.partition, max(a.software) AS software,
+        min(a.appended_offset) AS from_offset, max(a.appended_offset + a.count) AS end_offset, min_by(a.acks, a.at_us) AS acks,
+        min(example_of(a.at_us, a.connection_id, a.exchange)) AS example, min(a.seen_at) AS seen_at, max(a.answered_us) AS until_us
+    FROM appended AS a
+    JOIN client_connections AS c ON c.connection_id = a.connection_id
+    WHERE a.appended_offset >= 0
+    GROUP BY a.cluster, a.broker, c.capture, a.client_id, a.client_address, a.topic, a.partition
+), replaced AS (
+    SELECT b.* REPLACE (a.cluster AS cluster), max(a.end_offset) OVER (PARTITION BY a.cluster, b.broker, b.topic, b.partition) AS end_before
+    FROM written AS a
+    JOIN written AS b ON b.capture = a.capture AND b.broker = a.broker AND b.client_id IS NOT DISTINCT FROM a.client_id
+        AND b.client_address = a.client_address AND b.topic = a.topic AND b.partition = a.partition
+    WHERE b.cluster <> a.cluster AND b.example.at_us > a.until_us AND b.from_offset < a.end_offset
 ), everything AS (
     SELECT * FROM given_again
+    UNION ALL
+    SELECT client_id, client_address, software, cluster, broker, topic, partition, acks, seen_at, example.at_us,
+        example.connection_id, example.exchange, from_offset, end_before, 'another cluster'
+    FROM replaced
     UNION ALL
     SELECT r.client_id, r.client_address, r.software, r.cluster, r.broker, r.topic, r.partition, r.acks, r.seen_at, r.at_us,
         r.connection_id, r.exchange, least(r.acknowledged_offset, coalesce(e.end_now, r.acknowledged_offset)), r.end_offset, 'sequence refused'

@@ -64,6 +64,9 @@ WITH parts AS (
     WHERE a.requests >= 2 * a.connections AND coalesce(r.answers, 0) * 4 < a.requests
         AND NOT EXISTS (
             FROM failed_attempts AS t WHERE t.client_address = a.client_address AND (t.client_id IS NULL OR t.client_id = a.client_id))
+        AND NOT EXISTS ( -- see unreachable_brokers
+            FROM unreachable_lookups AS u
+            WHERE u.client_id IS NOT DISTINCT FROM a.client_id AND u.client_address = a.client_address AND u.in_half_minute >= 8)
 )
 SELECT e.*, m.requests_in_minute
 FROM client_exchanges AS e

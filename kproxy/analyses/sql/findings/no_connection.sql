@@ -5,7 +5,8 @@ severity: warning
 meaning: >
   A client that talks to one broker tries to connect to an address that the cluster advertises, or where others are served, and gets no
   connection: nothing answers its SYNs (no such host, a route or a firewall), or the host refuses them (nobody listens there), or the connection
-  is taken and ended before a byte. It was never served there in this capture. If this is the address in advertised.listeners, the
+  is taken and ended before a byte. It was never served there in this capture, or is not any more: nothing answers its SYNs, while others
+  are served. If this is the address in advertised.listeners, the
   client reaches its bootstrap server and then nothing.
 basis:
   rests_on: TCP packets of attempts to connect, the brokers in Metadata answers after the first of them, and the connections of others
@@ -27,8 +28,8 @@ columns:
 action: Change what the row says. From the host of the client, try the address (nc -vz HOST PORT).
 reference: https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
 parameters:
-  min_attempts: {default: 3, meaning: "Fewer attempts of a client address at an address are not listed; a SYN that TCP sent again counts."}
-  min_seconds: {default: 5, meaning: "Attempts over less than this are not listed: a broker restarts, a client tries another address."}
+  min_attempts: {default: 3, least: 3, meaning: "Fewer attempts of a client address at an address are not listed; a SYN that TCP sent again counts."}
+  min_seconds: {default: 5, least: 5, meaning: "Attempts over less than this are not listed: a broker restarts, a client tries another address."}
 verdict: "{count client_address:client host gets/client hosts get} no connection to {count address:address/addresses} of brokers. {most attempts}: {clients} at {client_address} to {address}, {how}, {attempts:attempt/attempts} in {seconds:,} s since {first_at}[; advertised by {broker} for broker {node_id}]. Change {change}."
 order: 12
 only_if: FROM connections WHERE not_kafka IN ('no answer', 'refused', 'dropped')

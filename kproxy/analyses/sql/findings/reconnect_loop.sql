@@ -6,7 +6,7 @@ meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further: the two sides do not agree on a protocol. Connections that also looked
   up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
-  Three causes are certain, and one connection is enough for them, or three of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
+  Three causes are certain, and one connection is enough for them, or two of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
   work in the clear (where nobody works, only that the broker ends TLS without an answer is known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
   others work only after a login, or none works and three end so, or none works any more and ten end so. Logins that the broker refuses are in authentication_failed. Where it ends three
   connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
@@ -39,7 +39,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
-  min_certain_connections: {default: 1, meaning: "Where the cause is certain, fewer connections are not listed; of TLS, fewer than three of these."}
+  min_certain_connections: {default: 1, meaning: "Where the cause is certain, fewer connections are not listed; of TLS, fewer than two of these."}
   min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
@@ -75,7 +75,7 @@ frame:
   having: >-
     (cause NOT IN ('unknown', 'ended before any answer') AND (cause <> 'waits less than the way takes' OR connections > connections_that_worked)
       AND connections >= $min_certain_connections * CASE
-      WHEN cause LIKE 'TLS%' OR cause IN ('version that the broker refuses', 'request larger than the broker takes', 'waits less than the way takes', 'nothing more arrives')
+      WHEN cause LIKE 'TLS%' THEN 2 WHEN cause IN ('version that the broker refuses', 'request larger than the broker takes', 'waits less than the way takes', 'nothing more arrives')
       THEN 3 ELSE 1 END)
     OR (connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked)
   order_by: connections DESC

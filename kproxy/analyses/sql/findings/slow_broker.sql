@@ -5,7 +5,7 @@ severity: warning
 meaning: >
   A considerable share of the requests that a broker ought to answer at once took longer than the limit, or some did again and again
   while the others were quick, as at a broker that stands still for a second every few seconds. Waiting by design is left
-  out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
+  out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is the time that the way takes, and waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
   all are, look at replication (acks=all waits for the slowest in-sync replica).
 basis:
   rests_on: times from request to answer, without waiting by design
@@ -53,8 +53,11 @@ frame:
   having: requests >= $min_requests AND slow > 0 AND percent >= $min_percent
   order_by: percent DESC, slow DESC
 */
-SELECT e.* REPLACE (e.node AS broker), a.own_micros AS took_us
+SELECT e.* REPLACE (e.node AS broker), greatest(a.own_micros - coalesce(w.way_us, 0), 0) AS took_us
 FROM client_exchanges AS e
 JOIN answered_exchanges AS a ON a.connection_id = e.connection_id AND a.exchange = e.exchange
+LEFT JOIN ( -- once there and back at least: a broker's TCP waits for the client's before it sends more
+    SELECT client_address, broker, min(way_us) AS way_us FROM ways GROUP BY client_address, broker
+) AS w ON w.client_address = e.client_address AND w.broker = e.broker
 WHERE e.api_key NOT IN (1, 11, 14, 78) AND coalesce(e.throttle_time_ms, 0) = 0
     AND NOT (e.api_key = 0 AND list_has_any(e.error_codes, [7, 19, 20])) -- it waited for other brokers

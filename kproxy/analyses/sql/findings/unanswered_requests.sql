@@ -47,13 +47,16 @@ WITH unanswered AS (
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     JOIN capture_times AS t ON t.connection_id = e.connection_id
+    LEFT JOIN (SELECT connection_id, min(exchange) AS exchange FROM exchanges WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28)) GROUP BY connection_id) AS w
+        ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78)
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
-        AND NOT EXISTS ( -- see broker_away
+        AND NOT EXISTS (FROM failed_attempts AS t WHERE t.client_address = e.client_address AND t.address = e.broker AND t.at_us > e.at_us) -- see no_connection
+        AND NOT EXISTS ( -- see broker_away; with acks=all, or to store a commit, it waits for other brokers, and what was sent behind it does, too
             FROM broker_absences AS b
-            WHERE b.cluster = e.cluster AND b.broker = e.node AND e.at_us <= coalesce(b.back_us, b.until_us)
+            WHERE b.cluster = e.cluster AND (b.broker = e.node OR w.connection_id IS NOT NULL) AND e.at_us <= coalesce(b.back_us, b.until_us)
                 AND coalesce(c.closed_us, b.until_us) >= b.went_us)
         AND NOT EXISTS ( -- a version that the broker refuses: see reconnect_loop
             FROM broker_versions AS v
