@@ -184,9 +184,10 @@ def ingest(
         from kproxy.spark import source  # noqa: PLC0415
 
         source.run(lambda: source.follow(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options))
-        return DAMAGED if job.catalog_of(context, target).has_problems() else DONE
+        return DAMAGED if job.standing_problems(context, target) else DONE
     end_start_up()
     report = job.ingest(context, inputs, target, **options)
+    report.problems += [each for each in job.standing_problems(context, target) if each not in report.problems]
     _tell(report)
     return DAMAGED if report.problems else DONE
 

@@ -29,9 +29,9 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
-from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL, MARKER, check_marker, marker_text
+from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL, MARKER, check_directory, check_marker, marker_text
 from kproxy.spark.divided import Result
-from kproxy.spark.files import InputFile, find_files, is_remote
+from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.folders import Folder, LocalFolder, open_folder
 from kproxy.spark.rows import Options, PartFile, numbered
 
@@ -80,10 +80,12 @@ class Catalog:
         self.folder = open_folder(None, folder) if isinstance(folder, str) else folder
 
     def claim(self) -> None:
-        """Mark the directory as one of this writer. Raises UsageError if it has tables of another, or of another kproxy."""
+        """Mark the directory as one of this writer. Raises UsageError if it has other things, also tables of another writer."""
         content = self.folder.read(MARKER)
         check_marker(self.folder.root, content, WRITER)
         if content is None:
+            if isinstance(self.folder, LocalFolder) and self.folder.path.is_dir():
+                check_directory(self.folder.path)
             self.folder.write(MARKER, marker_text(WRITER, {}).encode())
 
     def staging(self, job: str) -> str:
@@ -185,10 +187,6 @@ class Catalog:
             *(column.to_pylist() for column in table.columns), strict=True
         ):
             yield frozenset(((client, port), (broker, broker_port))), *rest
-
-    def has_problems(self) -> bool:
-        """Whether a file that is still there could not be read to its end."""
-        return any(entry.problems and (is_remote(entry.path) or Path(entry.path).exists()) for entry in self.entries())
 
     def _of(self, file: InputFile) -> Entry:
         return self.entry(file) or Entry(file.path, file.size, file.modified_ns, file.identity, "", "")

@@ -347,6 +347,19 @@ def catalog_of(context: "Context", output: Output) -> Catalog:
     return Catalog(open_folder(None if isinstance(context, LocalContext) else context, output.state or output.place))
 
 
+def standing_problems(context: "Context", output: Output) -> list[str]:
+    """The reasons why files that are still there could not be read to their end, by this ingest or an earlier one."""
+
+    def is_there(path: str) -> bool:
+        try:
+            return bool(_find(context, [path]))
+        except UsageError:
+            return False
+
+    entries = catalog_of(context, output).entries()
+    return [problem for entry in entries if entry.problems and is_there(entry.path) for problem in entry.problems]
+
+
 def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:
     """Group files that are read side by side and then put into the output together."""
     return grouped(files, most_bytes, FILES_AT_A_TIME)

@@ -82,6 +82,8 @@ def test_captures_to_tables_to_answers(
     assert "1 file read, 1 could not be read, 0 were there already: 5 connections, 23 exchanges" in told
     assert run("ingest", "-o", tmp_path / "out", GOOD, bad) == 3
     assert "0 files read, 1 could not be read, 1 were there already: no rows" in capsys.readouterr().err
+    assert run("ingest", "-o", tmp_path / "out", GOOD) == 3  # what another ingest was given is still there
+    assert f"kproxy-spark: {bad}: byte 0: neither" in capsys.readouterr().err
     assert run("report", "--only", "map", "-o", tmp_path / "map.txt", tmp_path / "out") == 0
     assert "orders" in (tmp_path / "map.txt").read_text()
     page = tmp_path / "map.html"

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.spark.catalog import Catalog, Report, number_connections, safe
 from kproxy.spark.divided import Result
@@ -203,6 +204,15 @@ def test_a_file_is_there_once_it_is_committed(catalog: Catalog) -> None:
     assert catalog.has(FILE, "o")
     assert not catalog.has(FILE, "other options")
     assert not catalog.has(CHANGED, "o")
+
+
+def test_a_folder_of_others_is_refused(catalog: Catalog) -> None:
+    Path(catalog.folder.root).mkdir()
+    catalog.claim()
+    catalog.claim()
+    (Path(catalog.folder.root) / "_kproxy.json").rename(Path(catalog.folder.root) / "notes.txt")
+    with pytest.raises(UsageError, match=r"has other things in it \(notes.txt\); -o wants a new or empty directory"):
+        catalog.claim()
 
 
 def test_a_changed_file_replaces_its_rows(catalog: Catalog) -> None:
