@@ -29,7 +29,7 @@ from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, bind, known_to, mistake
 from kproxy.analyses.dialect import prepare, refused
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, identify_source, quoted
+from kproxy.analyses.loading import Kind, Loader, Reading, Source, Span, Watch, identify_source, quoted
 from kproxy.capture.reader import ClosedOnExit
 from kproxy.errors import NoRoom, UsageError
 from kproxy.output.tables import TABLES
@@ -43,8 +43,9 @@ Result = TypeVar("Result")
 Key: TypeAlias = tuple[object, ...]  # an analysis and the values of its parameters
 # In addition to about 150 MB of Python, pyarrow and DuckDB, most of it their code. DuckDB keeps the hash tables of all joins
 # of a query until it ends: what is large is a stored view of its own, so that one thread needs no more for 8 GiB of captures.
-MEMORY = "64MB"
-LOADING_MEMORY = "64MB"  # while sources are read; more would only cache rows that are written already
+MEMORY = "48MB"
+ROW_GROUP = 30_720  # rows of a table that are in memory before they are written: a quarter of DuckDB's own number
+LOADING_MEMORY = "48MB"  # while sources are read; more would only cache rows that are written already
 FEW_ROWS = 20_000  # in all tables: views are computed once, rows are fetched as Python values, one thread is enough
 NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
     *("filter_pullup", "filter_pushdown", "join_order", "build_side_probe_side", "deliminator", "unnest_rewriter"),
@@ -53,7 +54,7 @@ NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
 PARAMETER = re.compile(r"\$(\w+)")
 RECORDS_MEMORY = "256MB"  # to read tables of records, and in executors of Spark
 # Tried in turn for the few analyses that need more than MEMORY in one thread, too
-MORE_MEMORY = ("128MB", "256MB", "2GB")
+MORE_MEMORY = ("64MB", "128MB", "256MB", "2GB")
 DISK_CAUSES = (
     "No space left on device",
     "File too large",
@@ -162,6 +163,7 @@ class Database(ClosedOnExit):
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
         identified = [identify_source(Path(source)) for source in sources]
+        self._decodes = any(source.kind is Kind.EVENTS for source in identified)
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
         self._loading_memory = RECORDS_MEMORY if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
         try:
@@ -206,9 +208,13 @@ class Database(ClosedOnExit):
             self._connection = duckdb.connect(config=SAFE | {"threads": 1})
         else:
             self._directory = _temporary_directory(self._scratch)
-            database = ":memory:" if few else Path(self._directory.name, "tables")
+            attached = self._decodes and not few  # a cursor would not find what is attached: the page fills a file
+            database = ":memory:" if few or attached else Path(self._directory.name, "tables")
             self._connection = duckdb.connect(database, config=SAFE | ({"threads": 1} if few else {}))
             self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
+            if attached:
+                file = quoted(f"{self._directory.name}/tables")
+                self._connection.execute(f"ATTACH {file} AS tables (ROW_GROUP_SIZE {ROW_GROUP}); USE tables")
         self._connection.execute(f"SET memory_limit = '{self._loading_memory}'")
         prepare(self._connection)
         return self._connection

@@ -7,7 +7,8 @@
 A user's folder has the same layout (``views`` and ``findings`` in it are optional). A file with the id of an earlier one
 replaces it: users' folders replace built-in analyses, and later folders replace earlier ones.
 
-The built-in files are kept as they were read, in the user's folder for caches: reading them takes a tenth of a second.
+The built-in files are kept as they were read, in the user's folder for caches: reading them takes a tenth of a second. Each
+installation has a file of its own there.
 """
 
 import functools
@@ -182,7 +183,9 @@ def _built_in() -> BuiltIn:
 
 
 def _kept_in() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kproxy", "analyses.msgpack")
+    installation = hashlib.blake2b(OURS.encode(), digest_size=8).hexdigest()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return folder / "kproxy" / f"analyses-{installation}.msgpack"
 
 
 def _digest() -> bytes:

@@ -25,7 +25,6 @@ SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
 MOST_HELD = 8_000_000  # bytes of rows before DuckDB is started, which keeps so few in memory
-MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
 Watch: TypeAlias = Callable[[Files, Input, Iterator[None]], None]
 Connect: TypeAlias = Callable[[bool], "duckdb.DuckDBPyConnection"]  # True: for few rows
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
@@ -178,7 +177,7 @@ class Loader:
 
 
 class _Inserter:
-    """Inserts batches of rows, many in each transaction: DuckDB compresses rows when they are committed.
+    """Inserts batches of rows in one transaction: DuckDB compresses and writes each group of rows that is full.
 
     Args:
         connection: gives DuckDB's.
@@ -203,7 +202,6 @@ class _Inserter:
         self._held: list[tuple[str, Any]] = []
         self.held_bytes = 0
         self.begun = False
-        self._uncommitted = 0  # bytes
 
     def add(self, name: str, batch: Any) -> None:
         """Take rows of the table *name*."""
@@ -225,12 +223,7 @@ class _Inserter:
             self._create()
         for name, batch in self._held:
             connection.from_arrow(batch).insert_into(self._prefix + name)
-            self._uncommitted += batch.nbytes
         self._held.clear()
-        if self._uncommitted > MOST_UNCOMMITTED:
-            self._uncommitted = 0
-            connection.commit()
-            connection.begin()
 
 
 class _Rows(TableOutput):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 COMMAND = "kproxy-spark report"
 GATE = 4  # exit status, see endings.py
 MOST_SHOWN = 20
+STAGING = click.Path(exists=True, file_okay=False)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,7 +81,7 @@ def kproxy_spark() -> None:
 @click.option(
     "--state", metavar="DIR", help="For delta and iceberg: where to note which files were read; required by iceberg."
 )
-@click.option("--staging", metavar="DIR", help="A disk that all executors see, if the output is on none.")
+@click.option("--staging", metavar="DIR", type=STAGING, help="A disk that all executors see, if the output is on none.")
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; by default the cluster id in the traffic.")
 @click.option("--records", is_flag=True, help="Also fill the table records.")
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
@@ -158,8 +159,11 @@ def ingest(
         context: Context = spark.sparkContext
         from kproxy.spark.sources import format_of_output  # noqa: PLC0415 - needs pyspark
 
-        output_format = output_format or format_of_output(spark, output)
-        _check_state(output_format, state)
+        if not output_format:
+            output_format = format_of_output(spark, output)
+            if output_format == "parquet" and state is not None:
+                raise UsageError(f"Spark has no catalog {output.partition('.')[0]}; --state is for delta and iceberg")
+            _check_state(output_format, state)
     elif is_wanted(master) or any(map(is_hadoop, inputs)):
         context = open_context("kproxy ingest", master)
     else:
@@ -201,6 +205,7 @@ def ingest(
 @click.option(
     "--staging",
     metavar="DIR",
+    type=STAGING,
     help="A disk that all executors see; a cluster needs it for captures, logs, lakes, and --cluster, --from, --to.",
 )
 @click.option(

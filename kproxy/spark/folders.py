@@ -12,12 +12,12 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import UsageError
+from kproxy.spark.session import reason_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 TEMPORARY = ".tmp"
-LONGEST_REASON = 300
 
 
 class Folder(Protocol):
@@ -58,8 +58,7 @@ def open_folder(context: "SparkContext | None", name: str) -> Folder:
         folder = HadoopFolder(context, name)
         folder.has_folder("")
     except Py4JJavaError as error:
-        reason = str(error.java_exception).splitlines()[0][:LONGEST_REASON]
-        raise UsageError(f"{name}: Spark's Hadoop cannot open it: {reason}") from None
+        raise UsageError(f"{name}: Spark's Hadoop cannot open it: {reason_of(error)}") from None
     return folder
 
 

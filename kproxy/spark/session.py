@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import UsageError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # executors on this machine (local-cluster), which take 3 s of CPU each in place of 6.5; spark.executor.extraJavaOptions win.
 JVM = "-XX:TieredStopAtLevel=1 -Dspark.ui.enabled=false"
 EXECUTORS_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LONGEST_REASON = 300
 NO_START = (
     "Spark does not start, for the reason above: it needs Java 17 or later (JAVA_HOME, or java in PATH), and a master such as"
     " local[2], spark://HOST:7077, yarn or k8s://HOST:PORT"
@@ -61,7 +62,7 @@ def open_context(name: str, master: str | None = None) -> "SparkContext":
     except PySparkRuntimeError:  # the process of Java has ended, and has said why
         raise UsageError(NO_START) from None
     except Py4JJavaError as error:
-        raise UsageError(f"Spark does not start: {str(error.java_exception).splitlines()[0]}") from None
+        raise UsageError(f"Spark does not start: {reason_of(error)}") from None
     assert context._jsc is not None
     if context._jsc.sc().isStopped():
         raise UsageError(f"{context.master}: this master of Spark does not answer")
@@ -74,6 +75,11 @@ def is_wanted(master: str | None) -> bool:
     pyspark = sys.modules.get("pyspark")
     runs = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
     return master is not None or is_submitted() or runs
+
+
+def reason_of(error: Any) -> str:
+    """The first line of an exception of Java or Spark."""
+    return str(getattr(error, "java_exception", error)).splitlines()[0][:LONGEST_REASON]
 
 
 def is_submitted() -> bool:

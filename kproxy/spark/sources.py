@@ -20,8 +20,9 @@ from kproxy.output.tables import TABLES, Table
 from kproxy.output.tables.parquet import MARKER, check_marker
 from kproxy.spark.catalog import safe
 from kproxy.spark.files import is_hadoop, may_be_namespace
-from kproxy.spark.folders import LONGEST_REASON, Folder, open_folder
+from kproxy.spark.folders import Folder, open_folder
 from kproxy.spark.rows import TIMES, contract, spark_schema
+from kproxy.spark.session import LONGEST_REASON
 from kproxy.spark.writers import DELTA, ICEBERG, PARQUET, check_format
 
 if TYPE_CHECKING:

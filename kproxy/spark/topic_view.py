@@ -18,6 +18,7 @@ from kproxy.schemas.kinds import Kind, spark_type
 from kproxy.schemas.settings import SchemaSources
 from kproxy.schemas.store import TOPICS_OF_REGISTRIES
 from kproxy.schemas.viewer import SchemaViewer, make_viewers, why_no_objects
+from kproxy.spark.session import reason_of
 
 MOST_SAMPLES = 1_000  # values that the driver reads to meet all schemas
 MOST_STORED = 20_000  # records of topics in which registries keep schemas
@@ -42,7 +43,7 @@ def make_topic_view(
     try:
         return _view(topic, objects, records, exchanges, schemas or SchemaSources())
     except AnalysisException as error:
-        raise UsageError(f"{topic}: {str(error).splitlines()[0][:200]}") from error
+        raise UsageError(f"{topic}: {reason_of(error)}") from error
 
 
 def _view(

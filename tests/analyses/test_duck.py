@@ -188,12 +188,12 @@ def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored(
                 raise duckdb.OutOfMemoryException("more")
 
         database._with_more_memory(run)
-        assert seen == [(2, "61.0 MiB"), (1, "61.0 MiB"), (1, "122.0 MiB")]  # 64 MB, 128 MB
+        assert seen == [(2, "45.7 MiB"), (1, "45.7 MiB"), (1, "61.0 MiB")]  # 48 MB, 64 MB
         assert rows(database, query) == seen[:1]
         seen.clear()
         database.connection.execute("SET threads = 1")
         database._with_more_memory(run)
-        assert seen == [(1, "61.0 MiB"), (1, "122.0 MiB"), (1, "244.1 MiB")]
+        assert seen == [(1, "45.7 MiB"), (1, "61.0 MiB"), (1, "122.0 MiB")]
 
 
 def test_what_one_thread_restores_another_still_has() -> None:
@@ -221,8 +221,8 @@ def test_what_one_thread_restores_another_still_has() -> None:
         assert other_has_more.wait(60)
         first._with_more_memory(needs_less)
         restored.set()
-        assert limit.result(60) == "122.0 MiB"
-        assert rows(first, query) == [("61.0 MiB",)]
+        assert limit.result(60) == "61.0 MiB"
+        assert rows(first, query) == [("45.7 MiB",)]
 
 
 def test_two_threads_find_the_rows_that_one_finds() -> None:

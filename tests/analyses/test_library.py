@@ -122,12 +122,15 @@ def test_no_parser_is_needed_to_see_which_tables_the_built_in_files_read() -> No
 def test_what_was_read_is_kept_and_a_damaged_file_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     read = [library._built_in.__wrapped__() for _ in range(2)]
-    kept = tmp_path / "kproxy" / "analyses.msgpack"
+    [kept] = (tmp_path / "kproxy").iterdir()
     whole = kept.read_bytes()
     kept.write_bytes(whole[:1000])
     read.append(library._built_in.__wrapped__())
     assert [each.analyses for each in read] == [ANALYSES] * 3
     assert kept.read_bytes() == whole
+    monkeypatch.setattr(library, "OURS", "/another/installation/")
+    library._built_in.__wrapped__()
+    assert len(list(kept.parent.iterdir())) == 2
 
 
 def test_a_folder_adds_and_replaces(tmp_path: Path) -> None:

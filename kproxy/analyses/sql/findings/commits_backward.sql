@@ -60,11 +60,11 @@ WITH commits AS (
     FROM client_offsets
     WHERE kind = 'fetch' AND error_code = 0 AND partition_offset IS NOT NULL
 )
-SELECT *, CASE WHEN who = before_who THEN 'one that commits out of order' ELSE 'two readers' END AS cause
-FROM ordered AS o
-WHERE partition_offset < before_offset AND CASE
-    WHEN who <> before_who THEN before_until_us > at_us -- the other one goes on
-    ELSE NOT EXISTS ( -- it went back itself, to read again
-        SELECT 1 FROM returns AS f
-        WHERE f.partition_offset < f.before_offset AND f.client_id IS NOT DISTINCT FROM o.client_id AND f.client_address = o.client_address
-            AND f.cluster = o.cluster AND f.topic = o.topic AND f.partition = o.partition AND f.at_us BETWEEN o.before_us - 10000000 AND o.at_us) END
+SELECT o.*, CASE WHEN who = before_who THEN 'one that commits out of order' ELSE 'two readers' END AS cause
+FROM (SELECT * FROM ordered WHERE partition_offset < before_offset) AS o
+ASOF LEFT JOIN (SELECT * FROM returns WHERE partition_offset < before_offset) AS f -- it went back itself, to read again
+    ON f.client_id IS NOT DISTINCT FROM o.client_id AND f.client_address = o.client_address AND f.cluster = o.cluster AND f.topic = o.topic
+    AND f.partition = o.partition AND f.at_us <= o.at_us
+WHERE CASE
+    WHEN who <> before_who THEN before_until_us > o.at_us -- the other one goes on
+    ELSE coalesce(f.at_us < o.before_us - 10000000, true) END
