@@ -107,6 +107,13 @@ def test_a_copy_counts_once_and_is_said(kproxy: Kproxy, tmp_path: Path) -> None:
     assert "was given twice" in kproxy("decode", files[0], files[0])[2]
 
 
+def test_a_folder_of_tables_is_no_capture_and_is_said_to_be_what_it_is(kproxy: Kproxy, tmp_path: Path) -> None:
+    assert kproxy("decode", "-q", "--format", "parquet", "-o", tmp_path / "tables", CAPTURES / GROUP)[0] == 0
+    said = f"kproxy: {tmp_path}/tables has tables: kproxy report, sql and open read them\n"
+    code, _, err = kproxy("decode", tmp_path / "tables")
+    assert (code, " ".join(err.split())) == (2, said.strip())
+
+
 @pytest.mark.slow
 def test_a_report_of_files_says_what_that_of_the_whole_says(kproxy: Kproxy, tmp_path: Path) -> None:
     """What a client is, is put together from all connections of its capture."""
