@@ -50,7 +50,7 @@ only_if: >-
   WHERE (closed <> 'end of capture' OR requests > 0) AND epoch_us(coalesce(closed_at, last_seen_at)) - epoch_us(first_seen_at) <= $max_seconds * 1000000
     AND (responses > 0 OR closed_by = 'broker' OR not_kafka = 'tls') AND connection_id NOT IN (
       SELECT connection_id FROM exchanges
-      WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36))
+      WHERE (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 22, 36))
     OR connection_id IN (SELECT connection_id FROM exchanges WHERE NOT regexp_matches(array_to_string(offered_versions, ' '), '(^| )3:'))
   HAVING count(*) >= least($min_connections, 3 * $min_certain_connections) OR (count(*) >= $min_certain_connections AND (
     count(CASE WHEN closed_by = 'broker' OR not_kafka = 'tls' THEN 1 END) > 0
@@ -83,7 +83,7 @@ frame:
 WITH worked AS (
     SELECT connection_id,
         -- only what the broker answered, if it has to, is work; a response without its request may be an answer to anything
-        count(CASE WHEN (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) THEN 1 END) AS work,
+        count(CASE WHEN (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) AND NOT is_vain THEN 1 END) AS work,
         count(CASE WHEN api_key = 3 AND response_at IS NOT NULL THEN 1 END) > 0 AS has_metadata,
         count(CASE WHEN api_key NOT IN (17, 18, 36) AND response_at IS NULL AND expects_response THEN 1 END) > 0 AS is_refused,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
@@ -92,7 +92,11 @@ WITH worked AS (
         max(CASE WHEN is_left THEN struct_pack(
             exchange := exchange, api_key := api_key, api_version := api_version, size := request_size, name := api_name) END) AS ended_at,
         max(CASE WHEN api_key = 0 AND response_at IS NOT NULL THEN request_size END) AS answered_size
-    FROM (SELECT *, api_key NOT IN (3, 17, 18, 36) AND response_at IS NULL AND expects_response AS is_left FROM exchanges)
+    FROM (
+        SELECT *, api_key NOT IN (3, 17, 18, 36) AND response_at IS NULL AND expects_response AS is_left,
+            coalesce(api_key, 0) = 22 AND connection_id IN (SELECT connection_id FROM impatient_connections) AS is_vain -- answered too late for the client
+        FROM exchanges
+    )
     GROUP BY connection_id
 ), listeners AS ( -- what those who work speak
     SELECT c.broker, bool_and(c.tls_version IS NULL) AS is_clear, bool_and(c.sasl_mechanism IS NOT NULL) AS has_sasl,
