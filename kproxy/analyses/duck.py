@@ -274,7 +274,8 @@ class Database(ClosedOnExit):
             if self._has_few_rows and len(left) > 1:
                 other = copy.copy(self)
                 other._connection = self._connection.cursor()
-                other._connection.execute("SET TimeZone = 'UTC'")
+                [(catalog,)] = self._connection.execute("SELECT current_catalog()").fetchall()
+                other._connection.execute(f"SET TimeZone = 'UTC'; USE {catalog}")
                 self._second = _SecondThread(other, left)
 
     def _selects_any(self, analysis: Analysis, values: Mapping[str, Value]) -> bool:

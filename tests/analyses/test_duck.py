@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kproxy.analyses import duck, library
+from kproxy.analyses import duck, library, loading
 from kproxy.analyses.analysis import bind
 from kproxy.analyses.duck import LOCK, PREFIX, Database, ScratchDirectory, ends_at_interrupt
 from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, table_files
@@ -225,7 +225,9 @@ def test_what_one_thread_restores_another_still_has() -> None:
         assert rows(first, query) == [("45.7 MiB",)]
 
 
-def test_two_threads_find_the_rows_that_one_finds() -> None:
+@pytest.mark.parametrize("most_held", [loading.MOST_HELD, 1_000])  # in memory, and in a file: few rows may be large
+def test_two_threads_find_the_rows_that_one_finds(monkeypatch: pytest.MonkeyPatch, most_held: int) -> None:
+    monkeypatch.setattr(loading, "MOST_HELD", most_held)
     analyses = [analysis for analysis in library.load().values() if analysis.header.default]
     with Database([ORDERS]) as one, Database([ORDERS]) as both:
         both.look_ahead(analyses, {})
