@@ -278,8 +278,8 @@ def identify_source(path: Path) -> Source:
     if path.is_dir():
         _refuse_table_formats(path)
         is_marked = (path / MARKER).is_file()
-        if table_files(path):
-            check_marker(str(path), (path / MARKER).read_bytes() if is_marked else None)
+        if tables := table_files(path):
+            check_marker(str(path), (path / MARKER).read_bytes() if is_marked else None, tables)
             return Source(path, Kind.TABLES)
         if is_marked:
             raise UsageError(f"{path} has no tables: its Parquet files are gone")

@@ -82,8 +82,9 @@ class Catalog:
     def claim(self) -> None:
         """Mark the directory as one of this writer. Raises UsageError if it has other things, also tables of another writer."""
         content = self.folder.read(MARKER)
-        check_marker(self.folder.root, content, WRITER)
-        if content is None:
+        if content is not None:
+            check_marker(self.folder.root, content, writer=WRITER)
+        else:
             if isinstance(self.folder, LocalFolder) and self.folder.path.is_dir():
                 check_directory(self.folder.path)
             self.folder.write(MARKER, marker_text(WRITER, {}).encode())

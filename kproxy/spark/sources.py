@@ -104,10 +104,11 @@ def _of_namespace(spark: "SparkSession", name: str, table: Table) -> "DataFrame"
 
 
 def _tables_in(spark: "SparkSession", folder: Folder) -> "dict[str, DataFrame]":
-    check_marker(folder.root, folder.read(MARKER))
-    kind = _format_of(folder)
+    kind, content = _format_of(folder), folder.read(MARKER)
     if kind != PARQUET:
         check_format(spark, kind)
+    if kind == PARQUET or content is not None:
+        check_marker(folder.root, content, set(filter(folder.has_folder, TABLES)))
     return {table.name: _of_folder(spark, folder, kind, table) for table in TABLES.values()}
 
 

@@ -23,6 +23,7 @@ from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, t
 from kproxy.cli import main
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
+from kproxy.output.tables.parquet import MARKER, marker_text
 from tests.support.corpus import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
@@ -120,6 +121,7 @@ def test_a_directory_with_parquet_files_is_one_of_tables(tmp_path: Path) -> None
     part = tmp_path / "exchanges" / "day=2026-11-22" / "part-0.parquet"
     part.parent.mkdir(parents=True)
     part.touch()
+    (tmp_path / MARKER).write_text(marker_text("a test", {}))
     assert identify_source(tmp_path).kind is Kind.TABLES
     assert table_files(tmp_path) == {"exchanges": [part]}
 
@@ -170,6 +172,7 @@ def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> 
     folder = tmp_path / "tables" / "connections"
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"connection_id": ["a"], "requests": [7], "strange": [1]}), folder / "part-0.parquet")
+    (folder.parent / MARKER).write_text(marker_text("a test", {}))
     with Database([tmp_path / "tables"]) as database:
         assert rows(database, "SELECT connection_id, requests, user_name FROM connections") == [("a", 7, None)]
         assert "strange" not in [row[0] for row in rows(database, "DESCRIBE connections")]
@@ -248,6 +251,17 @@ def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
         UsageError, match=r"tables was written by another kproxy: its exchanges has version \d+, this kproxy has"
     ):
         Database([tmp_path / "tables"])
+
+
+def test_tables_that_are_not_complete_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["decode", "-q", "--format", "parquet", "-o", str(tmp_path), str(ORDERS)])
+    (tmp_path / "exchanges" / "part-00000.parquet").unlink()
+    with pytest.raises(UsageError, match="is not complete: its table exchanges is gone"):
+        Database([tmp_path])
+    (tmp_path / MARKER).unlink()
+    with pytest.raises(UsageError, match=r"is not complete: it has no _kproxy\.json, which is written last"):
+        Database([tmp_path])
 
 
 def test_damage_is_told_and_what_comes_before_it_is_there(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -77,13 +77,15 @@ def marker_text(writer: str, rows: Mapping[str, int]) -> str:
     return json.dumps({"writer": writer, "tables": tables}, indent=1) + "\n"
 
 
-def check_marker(place: str, content: bytes | None, writer: str | None = None) -> None:
-    """Raise UsageError if a directory has tables with other contracts than ours, or of another writer than *writer*.
+def check_marker(place: str, content: bytes | None, there: Container[str] = TABLES, writer: str | None = None) -> None:
+    """Raise UsageError if the tables of a directory are not complete, not ours, or of another writer than *writer*.
 
-    *content*: of its MARKER; None: it has none.
+    *content*: of its MARKER; None: it has none. *there*: the tables that the directory has.
     """
     if content is None:
-        return
+        raise UsageError(
+            f"{place} is not complete: it has no {MARKER}, which is written last; read the captures again, into a new directory"
+        )
     try:
         said = msgspec.json.decode(content, type=Marker)
     except msgspec.MsgspecError as error:
@@ -97,12 +99,17 @@ def check_marker(place: str, content: bytes | None, writer: str | None = None) -
                 f"{place} was written by another kproxy: its {name} has version {table.contract}, this kproxy has {ours}; "
                 "read the captures again, into a new directory"
             )
+        if table.rows and name not in there:
+            raise UsageError(
+                f"{place} is not complete: its table {name} is gone; read the captures again, into a new directory"
+            )
 
 
 class MarkedTable(msgspec.Struct):
     """What MARKER says of a table."""
 
     contract: int
+    rows: int = 0  # 0: they were not counted, too
 
 
 class Marker(msgspec.Struct):

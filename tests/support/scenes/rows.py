@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
 from kproxy.output.tables import TABLES, schema_of
+from kproxy.output.tables.parquet import MARKER, marker_text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_codes
 from tests.support.tables import few_rows
@@ -88,6 +89,7 @@ class Rows:
         for name in self.tables:
             (folder / name).mkdir(parents=True)
             pq.write_table(self.arrow(name), folder / name / "part-0.parquet")
+        (folder / MARKER).write_text(marker_text("a test", {}))
         return folder
 
     def answer(self, folder: Path, analysis: str, **parameters: Any) -> list[dict[str, Any]]:
