@@ -133,6 +133,7 @@ class FlowReader:
         self.keylog = keylog
         self.state = State.UNDECIDED
         self.session: Session | None = None  # in state KAFKA
+        self.held: list[Event] = []  # by FlowEvents, until the flow ends
         self._outside = outside
         self._tls: TlsFlow | None = None  # in state TLS
         self._inside: FlowReader | None = None  # in state TLS
@@ -446,6 +447,8 @@ def _note_closer(session: Session, flow: Flow) -> None:
 class FlowEvents:
     """The events of a capture's flows, in the order in which they become known; iterate once.
 
+    A NotKafka waits for the end of its flow, as it says who ended it; before, that depends on how far packets were read ahead.
+
     Args:
         flow_items: from kproxy.capture.read_flows.
         numbers_from: added to a flow's number to give the connection's number.
@@ -494,10 +497,10 @@ class FlowEvents:
             except self._contain as error:
                 self._fail(reader, error)
                 continue
-            if len(events) == 1:
+            if len(events) == 1 and type(events[0]) is not NotKafka:
                 yield events[0]
             elif events:
-                self._events = iter(events)
+                self._events = iter(_held_back(reader, item, events))
                 yield from self._events
 
     def close(self) -> Iterator[Event]:
@@ -522,7 +525,7 @@ class FlowEvents:
             self.flows = max(self.flows, flow.number)
             reader = flow.attached = self._open[flow] = self._reader(flow)
         try:
-            self._events = iter(reader.receive(item))
+            self._events = iter(_held_back(reader, item, reader.receive(item)))
         except self._contain as error:
             self._fail(reader, error)
         yield from self._events
@@ -541,6 +544,16 @@ class FlowEvents:
         self.faults[name] = self.faults.get(name, 0) + 1
         self._events = iter(())
         reader.fail()
+
+
+def _held_back(reader: FlowReader, item: Item, events: list[Event]) -> list[Event]:
+    if not isinstance(item, Ended | Closed):
+        reader.held += [event for event in events if isinstance(event, NotKafka)]
+        return [event for event in events if not isinstance(event, NotKafka)]
+    held, reader.held = reader.held, []
+    for event in held:
+        event.connection.tcp = tcp_facts(item.flow)
+    return [*held, *events]
 
 
 def _end(number: int, item: Ended | Closed) -> End:

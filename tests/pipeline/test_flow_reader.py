@@ -12,8 +12,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap, wrpcap
 
+import kproxy
 from kproxy.capture import Closed, Ended, Flow, open_capture, read_flows
 from kproxy.capture.tls import KeyLog
+from kproxy.output.jsonl import event_line
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
@@ -127,6 +129,27 @@ def test_what_is_not_kafka_is_said_once_and_dropped(tmp_path: Path, first: bytes
     assert isinstance(event, NotKafka)
     assert event.kind == kind
     assert event.what
+
+
+@pytest.mark.parametrize(
+    "segments", [[(True, b"GET / HTTP/1.1\r\n\r\n")], [(True, heartbeat(1)), (False, b"\x15\3\3\0\2\2\x0a")]]
+)
+def test_who_ended_what_is_not_kafka_is_said_wherever_a_capture_is_cut(tmp_path: Path, segments: list[Segment]) -> None:
+    *packets, fin = rdpcap(str(write(tmp_path / "all.pcap", [*segments, (False, b"-")], syn=True)))
+    fin[TCP].remove_payload()
+    fin[TCP].flags = "FA"
+    for name, part in ("all", [*packets, fin]), ("1", packets), ("2", [fin]):
+        wrpcap(str(tmp_path / f"{name}.pcap"), part)
+    whole, parts = (
+        [
+            event_line(event)
+            for event in kproxy.read(*(tmp_path / f"{name}.pcap" for name in names))
+            if isinstance(event, NotKafka)
+        ]
+        for names in (["all"], ["1", "2"])
+    )
+    assert whole == parts
+    assert b'"closedBy":"broker"' in whole[0]
 
 
 def test_a_server_that_speaks_first_is_no_broker(tmp_path: Path) -> None:
