@@ -207,7 +207,7 @@ def test_a_file_is_there_once_it_is_committed(catalog: Catalog) -> None:
 
 
 def test_a_folder_of_others_is_refused(catalog: Catalog) -> None:
-    Path(catalog.folder.root).mkdir()
+    Path(catalog.folder.root, "_checkpoint").mkdir(parents=True)
     catalog.claim()
     catalog.claim()
     (Path(catalog.folder.root) / "_kproxy.json").rename(Path(catalog.folder.root) / "notes.txt")

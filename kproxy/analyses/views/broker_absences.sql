@@ -1,7 +1,8 @@
 /*
 meaning: >-
-  The times for which a broker (client_connections.node) answered nobody for three seconds or more (from last_us to back_us, or to the end of its cluster's captures,
-  until_us), after it closed two connections that were at work, or one and then refused others, or left requests on two connections without an answer (how).
+  The times for which a broker (client_connections.node) answered nobody for three seconds or more (from last_us to back_us, or to
+  the end of its cluster's captures, until_us), after it closed two connections that were at work, or one and then refused others,
+  or left requests on two connections without an answer (how).
 stored: true
 */
 WITH answers AS (
@@ -43,7 +44,7 @@ WITH answers AS (
 ), pending AS ( -- what a broker that works would have answered by then
     SELECT e.cluster, e.node AS broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
         coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
-        e.api_key <> 0 OR e.acks = 1 AS is_own_work, 
+        e.api_key <> 0 OR e.acks = 1 AS is_own_work,
         -- acks=all, a commit and transactions wait for other brokers, and what was sent behind them does, too
         coalesce(max(CASE WHEN e.acks = -1 OR e.api_key IN (8, 22, 24, 25, 26, 28) THEN coalesce(epoch_us(e.response_at), 9000000000000000000) END) OVER (
             PARTITION BY e.connection_id ORDER BY e.exchange) > e.at_us, false) AS is_behind

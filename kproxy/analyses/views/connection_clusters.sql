@@ -1,9 +1,8 @@
 /*
 meaning: >-
-  The cluster of each connection. cluster_id comes from Metadata or DescribeCluster: on the connection itself, else on others to the same
-  broker (where it had one id after the other, the one it had then), of the same client, or in the same capture, if these show only one
-  id; else it is null. cluster is that id, else the first
-  address of the brokers in the same captures.
+  The cluster of each connection. cluster_id comes from Metadata or DescribeCluster: on the connection itself, else on others to
+  the same broker (where it had one id after the other, the one it had then), of the same client, or in the same capture, if these
+  show only one id; else it is null. cluster is that id, else the first address of the brokers in the same captures.
 stored: true
 */
 WITH said AS (

@@ -1,8 +1,8 @@
 /*
 meaning: >-
-  Attempts to connect on which no byte was sent, three at least in five seconds or more, at addresses that brokers advertise or that
-  serve others meanwhile: who tried, where, how often (tries), what became of it (how), and whether it harmed. Of a client that was
-  served there before only SYNs without an answer count.
+  Attempts to connect on which no byte was sent, three at least in five seconds or more, at addresses that brokers advertise or
+  that serve others meanwhile: who tried, where, how often (tries), what became of it (how), and whether it harmed. Of a client
+  that was served there before only SYNs without an answer count.
 stored: true
 */
 WITH tried AS (

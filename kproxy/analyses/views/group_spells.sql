@@ -1,9 +1,9 @@
 /*
 meaning: >-
-  The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that comes
-  back under its old id begins another. first_generation and last_generation are the first and last in which it was seen; last_micros
-  and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request (capture_times); there_until_micros is until
-  when a member of a group that is not classic counts, as it hears of an epoch late.
+  The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that
+  comes back under its old id begins another. first_generation and last_generation are the first and last in which it was seen;
+  last_micros and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request
+  (capture_times); there_until_micros is until when a member of a group that is not classic counts, as it hears of an epoch late.
 stored: true
 */
 WITH heard AS (

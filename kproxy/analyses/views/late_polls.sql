@@ -1,7 +1,8 @@
 /*
 meaning: >-
   Members that left their group because their application did not poll in time: that say so (says_so), or that give no reason and
-  come back (back_us), or stay away while their process goes on (stays_away). For static members, which do not leave, when they joined anew.
+  come back (back_us), or stay away while their process goes on (stays_away). For static members, which do not leave, when they
+  joined anew.
 stored: true
 */
 WITH joined AS (
@@ -56,4 +57,4 @@ WITH joined AS (
         WHERE f.api_key = 1 AND f.client_id IS NOT DISTINCT FROM s.client_id AND f.client_address = s.client_address AND f.at_us < s.back_us
     ) >= CAST(s.rebalance_timeout_ms AS BIGINT) * 1000
 )
-SELECT * FROM late WHERE says_so = 1 OR stays_away OR back_us IS NOT NULL
+SELECT * FROM late WHERE says_so = 1 OR (coalesce(reason, '') = '' AND (stays_away OR back_us IS NOT NULL))

@@ -1,10 +1,10 @@
 /*
 meaning: >-
-  Each attempt to produce a record batch that the broker refused, and what became of its records (outcome): acknowledged, if batches
-  with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went away, was
-  acknowledged later records only, or did not succeed within two minutes; else unknown. harm: 2 for lost, 1 for unknown, 0 for
-  acknowledged. lost: number of its records that are lost, in the
-  first attempt with this batch, else 0. lacks_replicas: it was refused as too few replicas are in sync, or timed out within ten minutes of that.
+  Each attempt to produce a record batch that the broker refused, and what became of its records (outcome): acknowledged, if
+  batches with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went
+  away, was acknowledged later records only, or did not succeed within two minutes; else unknown. harm: 2 for lost, 1 for unknown,
+  0 for acknowledged. lost: number of its records that are lost, in the first attempt with this batch, else 0. lacks_replicas: it
+  was refused as too few replicas are in sync, or timed out within ten minutes of that.
 stored: true
 */
 WITH sent AS (

@@ -48,7 +48,7 @@ LEVEL = 1  # of zstd: 3 takes twice the time for a few per cent
 
 
 def check_directory(path: Path) -> None:
-    """Raise UsageError unless *path* does not exist, is empty, or has only tables of kproxy."""
+    """Raise UsageError unless *path* does not exist, is empty, or has only tables of kproxy, and what Spark keeps beside them."""
     if path.is_dir():
         strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
         if strange is not None:
@@ -63,7 +63,8 @@ def check_directory(path: Path) -> None:
 
 def _is_ours(entry: Path) -> bool:
     if entry.is_dir():
-        return entry.name in TABLES and all(OURS.fullmatch(file.name) for file in entry.iterdir())
+        is_table = entry.name in TABLES and all(OURS.fullmatch(file.name) for file in entry.iterdir())
+        return is_table or entry.name.startswith("_")  # as _checkpoint
     return entry.name in (MARKER, f"{MARKER}.tmp")
 
 

@@ -298,8 +298,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("slow_broker", client_id="far", requests=100, slow=100, longest_ms=1110)
 def _(tables: Rows, bad: bool) -> None:
-    """The way of the other takes longer than its answers."""
+    """The way of the other takes longer than its answers; what a clock that was set back shows is no way."""
     producer = tables.client("far", syn_at=moment(-0.04 if bad else -1.2))
+    tables.client("far", syn_at=moment(30)).ask(0, ApiKey.METADATA)
     for number in range(100):
         producer.ask(number * 5, ApiKey.PRODUCE, seconds=1.15)
 

@@ -50,11 +50,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("refused_commits", client_id="late", commits=1, error_name="ILLEGAL_GENERATION", severity="warning")
 def _(tables: Rows, bad: bool) -> None:
-    """The healthy one had polled too late, and left: see max_poll_exceeded."""
-    member, reason = tables.client("late"), "consumer poll timeout has expired."
+    """The healthy one had polled too late, and left: see max_poll_exceeded; the other left on purpose. Both come back."""
+    member, reason = tables.client("late"), "it unsubscribed" if bad else "consumer poll timeout has expired."
     member.group(0, "join", "late", member_id="late-1", rebalance_timeout_ms=300_000)
-    if not bad:
-        member.group(301, "leave", "late", api=ApiKey.LEAVE_GROUP, member_id="late-1", reason=reason)
+    member.group(301, "leave", "late", api=ApiKey.LEAVE_GROUP, member_id="late-1", reason=reason)
+    member.group(310, "join", "late", member_id="late-2", rebalance_timeout_ms=300_000)
     code = ErrorCode.ILLEGAL_GENERATION
     member.group(320, "commit", "late", api=ApiKey.OFFSET_COMMIT, member_id="late-1", error_code=code)
 

@@ -52,6 +52,7 @@ def _(tables: Rows, bad: bool) -> None:
     client = tables.client("app")
     client.error(10, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "oders", topics=["oders"])
     client.ask(10.502, ApiKey.METADATA, topics=["oders"], described_topics=["oders"])
+    tables.client("operator").ask(60, ApiKey.DELETE_TOPICS, topics=["oders"])
 
 
 @scene("auto_created_topic", client_id="app", topic="orders", ms_until_it_was_there=500.0)

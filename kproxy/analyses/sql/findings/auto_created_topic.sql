@@ -39,17 +39,15 @@ WITH missing AS (
         AND resource NOT IN ('__consumer_offsets', '__transaction_state', '__share_group_state')
         AND resource NOT LIKE '%-repartition' AND resource NOT LIKE '%-changelog' -- of Streams: its group's coordinator makes them (KIP-1071)
 ), deleted AS (
-    SELECT cluster, topic, max(at_us) AS deleted_us
+    SELECT cluster, topic, at_us
     FROM client_exchanges
     CROSS JOIN unnest(topics) AS t(topic)
     WHERE api_key = 20
-    GROUP BY cluster, topic
 ), described AS (
-    SELECT e.cluster, t.topic, e.seen_at, e.at_us
-    FROM client_exchanges AS e
-    CROSS JOIN unnest(e.described_topics) AS t(topic)
-    LEFT JOIN deleted AS d ON d.cluster = e.cluster AND d.topic = t.topic
-    WHERE e.api_key = 3 AND e.at_us > coalesce(d.deleted_us, 0) -- what was there before is another topic
+    SELECT cluster, topic, seen_at, at_us
+    FROM client_exchanges
+    CROSS JOIN unnest(described_topics) AS t(topic)
+    WHERE api_key = 3
 ), created AS (
     SELECT cluster, topic, count(*) AS requests
     FROM client_exchanges
@@ -64,6 +62,8 @@ WITH missing AS (
     FROM missing AS m
     JOIN described AS d ON d.cluster = m.cluster AND d.topic = m.topic
     WHERE m.nth = 1 AND m.missing_us <= $max_missing_ms * 1000
+        AND NOT EXISTS ( -- what was there before is another topic
+            FROM deleted AS x WHERE x.cluster = m.cluster AND x.topic = m.topic AND x.at_us BETWEEN d.at_us AND m.at_us)
     GROUP BY
         m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.seen_at, m.at_us, m.connection_id, m.exchange
 )

@@ -3,9 +3,10 @@ id: broker_away
 title: Brokers that went away, and how long their clients needed
 severity: warning
 meaning: >
-  Within three seconds a broker closed all connections on which clients were at work (of one alone only if it refused others then), or left requests that it answers at once
-  without an answer on several connections; then it answered nobody for a while. For each client: how long it took until all that
-  it did there (produce to and fetch from these partitions, take part in these groups) worked again, elsewhere or there.
+  Within three seconds a broker closed all connections on which clients were at work (if that was only one, it also refused others
+  then), or left requests that it answers at once without an answer on several connections; then it answered nobody for a while.
+  For each client: how long it took until all that it did there (produce to and fetch from these partitions, take part in these
+  groups) worked again, elsewhere or there.
 basis:
   rests_on: two connections at least, attempts to connect included, and three seconds of the capture after them
   certainty: inferred
@@ -16,7 +17,7 @@ columns:
   went_at: the first connection that it closed, or its last answer (UTC)
   back_at: its first answer after that (UTC); none in this capture
   needed_ms: milliseconds until all of that worked again for the client; what was not done again, or no later than usual, does not count
-  stopped: what the client did there and never again (produce, fetch, group), although it went on elsewhere; none
+  stopped: what the client did there and never again (produce, fetch, group), although it went on elsewhere, or its host tried to connect for ten seconds; none
   named_seconds: how long other brokers still named it as one of the cluster, where that is longer than session_seconds
   brokers_in_turn: "brokers of the cluster that went one after the other, all but the last back again: from 2 on a rolling restart"
 action: If nobody restarted it, look at the broker's log and host at that time; look at delivery.timeout.ms and session.timeout.ms of clients that needed long.

@@ -3,12 +3,12 @@ id: lost_records
 title: Acknowledged records that their partition has no more
 severity: critical
 meaning: >
-  The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off meanwhile,
-  mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker that failed).
-  A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that is created
-  anew, are left out. Or a broker refused an idempotent producer's next batch as out of order, although the batch before it had
-  been acknowledged: a leader that has it does not. Or the broker at this address came back as another cluster, as with an empty disk, and gives the same
-  producer lower offsets in the same partition.
+  The broker gave a batch offsets that were already taken: it had acknowledged others there before. Its log had been cut off
+  meanwhile, mostly because a replica that lacked these records became the leader (unclean leader election, or acks=1 and a broker
+  that failed). A producer's resend, which gets its first offset again, and a partition that begins at 0 again, as of a topic that
+  is created anew, are left out. Or a broker refused an idempotent producer's next batch as out of order, although the batch
+  before it had been acknowledged: a leader that has it does not. Or the broker at this address came back as another cluster, as
+  with an empty disk, and gives the same producer lower offsets in the same partition.
 basis:
   rests_on: first offsets in answers to Produce, sequence numbers that a broker refuses, and ids of clusters
   certainty: inferred

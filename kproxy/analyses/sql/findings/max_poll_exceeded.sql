@@ -36,7 +36,7 @@ frame:
     away_ms: round((back_us - at_us) / 1000, 0)
     first_at: seen_at
     last_at: coalesce(back_at, seen_at)
-  having: says_so = 1 OR (coalesce(reason, '') = '' AND (back_us - at_us >= $min_away_ms * 1000 OR stays_away))
+  having: says_so = 1 OR stays_away OR back_us - at_us >= $min_away_ms * 1000
   order_by: says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster
 */
 SELECT * FROM late_polls

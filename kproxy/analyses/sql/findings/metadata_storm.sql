@@ -3,9 +3,10 @@ id: metadata_storm
 title: Clients that ask for metadata again and again
 severity: notice
 meaning: >
-  A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
-  all the time lists every topic by mistake, or refreshes what it knows far too often. A burst in few seconds, as after a topic was made again, is not listed, nor is a client that asks because
-  of what other findings say: errors (a quarter as many answers with one), addresses that it does not reach, a connection for nearly each request.
+  A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it all the
+  time lists every topic by mistake, or refreshes what it knows far too often. A burst in few seconds, as after a topic was made
+  again, is not listed, nor is a client that asks because of what other findings say: errors (a quarter as many answers with one),
+  a broker that is away, addresses that it does not reach, a connection for nearly each request.
 basis:
   rests_on: Metadata requests of a client in its busiest minute
   certainty: measured

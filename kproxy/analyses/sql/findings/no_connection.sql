@@ -3,11 +3,11 @@ id: no_connection
 title: Addresses of brokers at which clients get no connection
 severity: warning
 meaning: >
-  A client that talks to one broker tries to connect to an address that the cluster advertises, or where others are served, and gets no
-  connection: nothing answers its SYNs (no such host, a route or a firewall), or the host refuses them (nobody listens there), or the connection
-  is taken and ended before a byte. It was never served there in this capture, or is not any more: nothing answers its SYNs, while others
-  are served. If this is the address in advertised.listeners, the
-  client reaches its bootstrap server and then nothing.
+  A client that talks to one broker tries to connect to an address that the cluster advertises, or where others are served, and
+  gets no connection: nothing answers its SYNs (no such host, a route or a firewall), or the host refuses them (nobody listens
+  there), or the connection is taken and ended before a byte. It was never served there in this capture, or is not any more:
+  nothing answers its SYNs, while others are served. If this is the address in advertised.listeners, the client reaches its
+  bootstrap server and then nothing.
 basis:
   rests_on: TCP packets of attempts to connect, the brokers in Metadata answers after the first of them, and the connections of others
   certainty: measured

@@ -3,17 +3,19 @@ id: reconnect_loop
 title: Clients that connect and get nowhere
 severity: warning
 meaning: >
-  Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
-  of this client get any further: the two sides do not agree on a protocol. Connections that also looked
-  up Metadata count if there are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach.
-  Three causes are certain, and one connection is enough for them, or two of TLS, as a scan sends one: clear text answered by a TLS alert; TLS at a port where others
-  work in the clear (where nobody works, only that the broker ends TLS without an answer is known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where
-  others work only after a login, or none works and three end so, or none works any more and ten end so. Logins that the broker refuses are in authentication_failed. Where it ends three
-  connections at a request whose version it does not take, or at one that is larger than any that it has answered, so it is. Where it
-  ends them before any answer while others work, it has too many connections of this host, or something in between ends them.
-  Where a port offers what controllers do and no Metadata, it is theirs, and one connection of a client is enough. Where the client ends
-  three sooner after its request than an answer needs for the way (measured from its SYN to its first request), and few of its connections work, its timeout is too short.
-  Where three were answered at their opening, nothing came after that, not even an end, and the client opened the next one, larger packets vanish.
+  Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none of
+  this client get any further: the two sides do not agree on a protocol. Connections that also looked up Metadata count if there
+  are many of them and no connection of the client did more, and few stayed open: the addresses in it may be out of reach. Three
+  causes are certain, and one connection is enough for them, or two of TLS, as a scan sends one: clear text answered by a TLS
+  alert; TLS at a port where others work in the clear (where nobody works, only that the broker ends TLS without an answer is
+  known); and connections without SASL that the broker ends at the first request after ApiVersions, at a port where others work
+  only after a login, or none works and three end so, or none works any more and ten end so. Logins that the broker refuses are in
+  authentication_failed. Where it ends three connections at a request whose version it does not take, or at one that is larger
+  than any that it has answered, so it is. Where it ends them before any answer while others work, it has too many connections of
+  this host, or something in between ends them. Where a port offers what controllers do and no Metadata, it is theirs, and one
+  connection of a client is enough. Where the client ends three sooner after its request than an answer needs for the way
+  (measured from its SYN to its first request), and few of its connections work, its timeout is too short. Where three were
+  answered at their opening, nothing came after that, not even an end, and the client opened the next one, larger packets vanish.
   Otherwise it is unknown: the login, or an address that is out of reach.
 basis:
   rests_on: connections that end after their opening, and the other connections at that port

@@ -3,9 +3,10 @@ id: refused_commits
 title: Commits that came too late
 severity: warning
 meaning: >
-  The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH; see static_member_flapping for FENCED_INSTANCE_ID): it was
-  away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member. Members that
-  session_expired or max_poll_exceeded name are left out.
+  The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION,
+  FENCED_MEMBER_EPOCH; see static_member_flapping for FENCED_INSTANCE_ID): it was away too long, or a rebalance took its
+  partitions. What it had handled since its last commit is handled again by another member. Members that session_expired or
+  max_poll_exceeded name are left out.
 basis:
   rests_on: errors in answers to OffsetCommit
   certainty: said

@@ -4,9 +4,10 @@ title: Members that their group had thrown out while they still ran
 severity: warning
 meaning: >
   A heartbeat, SyncGroup or commit was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no
-  heartbeat had arrived within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it, and what it had handled since its last commit is handled again. Its
-  process stood still (garbage collection, a paused container, a busy processor), or the network was cut. A static member whose
-  group.instance.id another one took is left out: see static_member_flapping.
+  heartbeat had arrived within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. What
+  it had handled since its last commit is handled again. Its process stood still (garbage collection, a paused container, a busy
+  processor), or the network was cut. A static member whose group.instance.id another one took is left out: see
+  static_member_flapping.
 basis:
   rests_on: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH in answers to members that had not left
   certainty: said

@@ -3,10 +3,11 @@ id: slow_broker
 title: Brokers that take long to answer
 severity: warning
 meaning: >
-  A considerable share of the requests that a broker ought to answer at once took longer than the limit, or some did again and again
-  while the others were quick, as at a broker that stands still for a second every few seconds. Waiting by design is left
-  out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is the time that the way takes, and waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
-  all are, look at replication (acks=all waits for the slowest in-sync replica).
+  A considerable share of the requests that a broker ought to answer at once took longer than the limit, or some did again and
+  again while the others were quick, as at a broker that stands still for a second every few seconds. Waiting by design is left
+  out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is the time that the way takes, and waiting behind an earlier
+  request of the connection. If one broker is slow and the others are not, its disk or its network is; if all are, look at
+  replication (acks=all waits for the slowest in-sync replica).
 basis:
   rests_on: times from request to answer, without waiting by design
   certainty: measured

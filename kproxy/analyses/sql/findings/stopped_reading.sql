@@ -3,9 +3,10 @@ id: stopped_reading
 title: Members that keep partitions which they do not read
 severity: warning
 meaning: >
-  The member's heartbeats go on, so its group thinks that it is well and gives its partitions to nobody else; but it has not asked for
-  records for long, while new ones came into its partitions. It stands still in its handler (a call without a timeout, a lock), or has paused
-  its partitions, or one of them, and not resumed it. Libraries that fetch far in advance, as librdkafka, show it only where partitions are paused.
+  The member's heartbeats go on, so its group thinks that it is well and gives its partitions to nobody else; but it has not asked
+  for records for long, while new ones came into its partitions. It stands still in its handler (a call without a timeout, a
+  lock), or has paused its partitions, or one of them, and not resumed it. Libraries that fetch far in advance, as librdkafka,
+  show it only where partitions are paused.
 basis:
   rests_on: heartbeats and Fetch requests of the member, and records that were produced to its partitions meanwhile
   certainty: inferred

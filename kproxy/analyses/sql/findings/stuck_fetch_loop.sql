@@ -3,10 +3,11 @@ id: stuck_fetch_loop
 title: Consumers that fetch the same offset again and again although there is more
 severity: critical
 meaning: >
-  The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
-  goes back (a record that it cannot handle, retried for ever; it may read on in
-  between, but commits nothing beyond), or dies of it and is started again at the same offset, or the broker returns nothing although there is something, or the client
-  ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of its own).
+  The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time
+  and goes back (a record that it cannot handle, retried for ever; it may read on in between, but commits nothing beyond), or it
+  dies of such a record and is started again at the same offset, or the broker returns nothing although there is something, or the
+  client ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of
+  its own).
 basis:
   rests_on: fetches of one offset, although the partition goes on
   certainty: inferred

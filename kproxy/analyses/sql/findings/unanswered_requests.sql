@@ -3,14 +3,14 @@ id: unanswered_requests
 title: Requests that never got an answer
 severity: warning
 meaning: >
-  Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on working on
-  others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about did (as its controller), or
-  something cut the connection, or lost the larger packets on the way (a tunnel with a smaller MTU). Fetch and
-  JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are connections
-  that the broker closed before it had answered more than ApiVersions and SASL, or at a large request: see reconnect_loop. Of a connection without
-  any answer, as where one direction was captured, nothing is said if it had more than two requests: a client waits for the first. A
-  request whose answer is missing between others is left out: brokers answer in order, so the capture lost it. Where a broker answered nobody for
-  three seconds or more, see broker_away.
+  Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on
+  working on others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about
+  did (as its controller), or something cut the connection, or lost the larger packets on the way (a tunnel with a smaller MTU).
+  Fetch and JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are
+  connections that the broker closed before it had answered more than ApiVersions and SASL, or at a large request: see
+  reconnect_loop. Of a connection without any answer, as where one direction was captured, nothing is said if it had more than two
+  requests: a client waits for the first. A request whose answer is missing between others is left out: brokers answer in order,
+  so the capture lost it. Where a broker answered nobody for three seconds or more, see broker_away.
 basis:
   rests_on: requests without an answer on connections that ended
   certainty: inferred
