@@ -41,20 +41,27 @@ import sys
 
 from kproxy import COLLECT_AFTER, __version__
 
+SPARK = "kproxy-spark"
 
-def main(arguments: list[str] | None = None) -> None:
+
+def main_of_spark(arguments: list[str] | None = None) -> None:
+    """Run the command line of kproxy-spark, as ``main`` does that of kproxy."""
+    main(arguments, SPARK)
+
+
+def main(arguments: list[str] | None = None, program: str = "kproxy") -> None:
     """Run the command line, and exit with one of the codes listed in endings.py."""
     is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:  # answered without importing Click
         try:
-            print(f"kproxy {__version__}", flush=True)
+            print(f"{program} {__version__}", flush=True)
         except OSError as error:
             from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - --version imports nothing
 
             forget_output()
             if not isinstance(error, BrokenPipeError):
-                sys.exit(f"kproxy: standard output: {error.strerror}")
+                sys.exit(f"{program}: standard output: {error.strerror}")
         sys.exit(0)
     import signal  # noqa: PLC0415 - --version imports nothing
 
@@ -65,9 +72,18 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         from kproxy.cli import app  # noqa: PLC0415 - after --version, and with the collector off
 
+        if program == SPARK:
+            from kproxy.cli.spark import kproxy_spark  # noqa: PLC0415 - kproxy has none of it
+
+            app.main(arguments, kproxy_spark, program)
         app.main(arguments)
     except SystemExit as end:
-        if is_process and arguments[:1] in (["decode"], ["report"], ["sql"]) and isinstance(end.code, int):
+        if (
+            is_process
+            and program != SPARK
+            and arguments[:1] in (["decode"], ["report"], ["sql"])
+            and isinstance(end.code, int)
+        ):
             _leave(end.code)
         raise
     finally:

@@ -15,7 +15,7 @@ import click
 
 from kproxy import __version__
 from kproxy.analyses.loading import Kind, identify_source
-from kproxy.cli import end_start_up, report_request
+from kproxy.cli import end_start_up, main_of_spark, report_request
 from kproxy.cli.endings import DAMAGED, DONE
 from kproxy.cli.options import condition_of, pop_schemas, schema_options, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
@@ -340,8 +340,4 @@ def _tell(done: "IngestReport") -> None:
     print(f"{read} read, {unread}{done.skipped:,} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The command line of kproxy-spark; exits with the codes of endings.py."""
-    from kproxy.cli.app import main as run  # noqa: PLC0415 - it imports this module's neighbours
-
-    run(sys.argv[1:] if arguments is None else arguments, kproxy_spark, "kproxy-spark")
+main = main_of_spark  # the program begins there, before these imports

@@ -26,7 +26,6 @@ from kproxy.capture import Capture
 from kproxy.capture.merging import SMALLEST_BUFFER, CaptureFile, MergedCapture, begin_of
 from kproxy.capture.reader import STANDARD_INPUT, name_of, open_raw, see_through
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.tables.parquet import MARKER
 from kproxy.pipeline.decoded_log import (
     LONGEST_FIRST,
     DecodedLog,
@@ -136,9 +135,11 @@ def files_of(name: Path) -> list[Path]:
             return [name]
         if name.is_dir():
             found = sorted(path for path in name.iterdir() if path.is_file() and path.name[0] not in "._")
-            if not found and (name / MARKER).exists():
-                raise UsageError(f"{name} has tables: kproxy report, sql and open read them")
             if not found:
+                from kproxy.output.tables.parquet import MARKER  # noqa: PLC0415 - decode to text needs no tables
+
+                if (name / MARKER).exists():
+                    raise UsageError(f"{name} has tables: kproxy report, sql and open read them")
                 raise UsageError(f"{name}: there is no file in this folder")
             return found
     except PermissionError as error:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -209,11 +210,16 @@ def test_after_an_interrupt_what_was_decoded_is_kept_and_summed_up() -> None:
     assert rest.endswith(b"\n")
 
 
-def test_ctrl_c_while_the_program_starts_shows_no_traceback() -> None:
+@pytest.mark.parametrize("name", ["kproxy", "kproxy-spark"])
+def test_ctrl_c_while_the_program_starts_shows_no_traceback(name: str) -> None:
+    module, _, function = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][name].partition(
+        ":"
+    )
+    begins = f"from {module} import {function} as main; main()"
     interrupts = "find_spec = staticmethod(lambda name, *_: os.kill(os.getpid(), 2) if name == 'click' else None)"
     listens = "signal.signal(2, signal.default_int_handler)"  # also where the tests run with the signal ignored
     program = (
-        f"import os, signal, sys\n{listens}\nclass Finder: {interrupts}\nsys.meta_path.insert(0, Finder); {KPROXY[2]}"
+        f"import os, signal, sys\n{listens}\nclass Finder: {interrupts}\nsys.meta_path.insert(0, Finder); {begins}"
     )
     done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
