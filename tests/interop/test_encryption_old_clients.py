@@ -6,7 +6,7 @@ import pytest
 
 from tests.interop.clients import Client, KafkaPython, Librdkafka, values
 from tests.interop.conftest import Behind
-from tests.interop.test_encryption import assert_encrypted, create
+from tests.interop.test_encryption import assert_encrypted
 from tests.support.kafka.jars import LAST_WITH_ZOOKEEPER
 
 COUNT = 300
@@ -34,7 +34,7 @@ def test_old_producers_and_old_consumers(
     entrance = behind(encrypting)
     for number, (writes, reads) in enumerate(((old, OF_TODAY), (OF_TODAY, old), (old, old))):
         topic = f"{topic_name}-{number}"
-        create(behind, topic)
+        behind.broker.topic(topic)
         assert client.produce(entrance, topic, COUNT, compression_type=codec, **writes) == COUNT
         assert_encrypted(behind, topic)
         assert sorted(client.consume(entrance, topic, COUNT, **reads)) == sorted(values(COUNT))

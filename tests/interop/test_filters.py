@@ -284,7 +284,7 @@ def test_mask_gives_what_is_too_much_to_be_held_in_parts_and_one_batch_that_is_t
     mask = {"use": "mask", "with": {"rules": [{"fields": ["$.email"]}]}}
     entrance = behind(mask, limits={"held_frame_size": "256KiB"})
     topic, found = entrance.cluster.topic(topic_name), tmp_path / "found"
-    settings = {"bootstrap.servers": entrance.cluster.open, "linger.ms": 1_000}
+    settings = {"bootstrap.servers": entrance.cluster.open, "linger.ms": 60_000}  # so that each batch is full
 
     def produce(count: int, batch: int) -> None:
         producer = Producer({**settings, "batch.num.messages": batch})
