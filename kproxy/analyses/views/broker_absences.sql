@@ -17,16 +17,20 @@ WITH answers AS (
     FROM client_exchanges
     WHERE api_key IN (0, 1, 8, 12, 14, 68) AND (api_key IN (0, 1) OR len(error_codes) = 0)
     GROUP BY connection_id
-), closings AS ( -- connections that were at work ten seconds before; others are refused then
-    SELECT c.cluster, c.node AS broker, c.closed_us AS at_us, true AS was_at_work
+), closings AS ( -- connections that were at work ten seconds before
+    SELECT c.cluster, c.node AS broker, c.broker AS listener, c.closed_us AS at_us, true AS was_at_work
     FROM client_connections AS c
     JOIN at_work AS w ON w.connection_id = c.connection_id
     WHERE c.closed_by = 'broker' AND c.role = 'client' AND c.closed_us - w.at_us <= 10000000
+), closings_and_refusals AS (
+    SELECT * FROM closings
     UNION ALL
-    SELECT cluster, node, closed_us, false FROM client_connections WHERE not_kafka = 'refused'
+    SELECT cluster, node, broker, closed_us, false
+    FROM client_connections
+    WHERE not_kafka = 'refused' AND broker IN (SELECT listener FROM closings) -- another of its listeners may never have been there
 ), marked_closings AS (
     SELECT *, CASE WHEN at_us - lag(at_us) OVER (PARTITION BY cluster, broker ORDER BY at_us) <= 3000000 THEN 0 ELSE 1 END AS begins
-    FROM closings
+    FROM closings_and_refusals
 ), numbered_closings AS (
     SELECT *, sum(begins) OVER (PARTITION BY cluster, broker ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
     FROM marked_closings

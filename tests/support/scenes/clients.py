@@ -283,14 +283,15 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("broker_away", client_id="alone", went_at=moment(10), stopped="produce", named_seconds=50, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
-    """The only client is refused after its connection was closed; others name the broker for long. The other is not refused."""
+    """The only client is refused after its connection was closed; others name the broker. The other is refused elsewhere."""
     ended = {"closed_by": "broker", "closed_at": moment(10), "broker_address": "10.0.9.90"}
     tables.client("alone", "10.0.9.1", **ended).produce(9.5, "orders")
     elsewhere = tables.client("alone", "10.0.9.1", broker_address="10.0.9.91", closed="end of capture")
     for at in (1, 60):
-        elsewhere.ask(at, ApiKey.METADATA, advertised=["1 10.0.9.90:9092", "2 10.0.9.91:9092"])
-    for at in range(11, 60, 2) if bad else ():
+        elsewhere.ask(at, ApiKey.METADATA, advertised=["1 10.0.9.90:9092", "1 10.0.9.90:9094", "2 10.0.9.91:9092"])
+    for at in range(11, 60, 2):
         refused = {"closed_by": "broker", "closed_at": moment(at), "broker_address": "10.0.9.90"}
+        refused["broker_port"] = 9092 if bad else 9094
         _attempts(tables, "refused", at, address="10.0.9.1", **refused)
 
 
