@@ -41,8 +41,13 @@ WITH tried AS (
 ), busy AS ( -- addresses at which others were answered meanwhile
     SELECT DISTINCT s.client_address, s.address, s.since_us
     FROM spans AS s
-    JOIN client_exchanges AS e ON e.broker = s.address AND e.client_address <> s.client_address
-        AND epoch_us(e.response_at) BETWEEN s.since_us + 1000000 AND s.until_us
+    JOIN (
+        SELECT broker, epoch_us(response_at) // 1000000 AS second, min(client_address) AS one, max(client_address) AS another
+        FROM client_exchanges
+        WHERE broker IN (SELECT address FROM spans WHERE is_unanswered)
+        GROUP BY broker, second
+    ) AS e ON e.broker = s.address AND (e.one <> s.client_address OR e.another <> s.client_address)
+        AND e.second BETWEEN s.since_us // 1000000 + 2 AND s.until_us // 1000000 - 1
     WHERE s.is_unanswered
 ), known AS (
     SELECT s.capture, s.client_address, s.address, s.since_us, s.until_us, s.port,
