@@ -87,6 +87,31 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
+    "long_rebalance",
+    client_id="billing-1",
+    group_id="bills",
+    generation=1,
+    seconds=30,
+    members=2,
+    waited_for="give up partitions",
+)
+def _(tables: Rows, bad: bool) -> None:
+    """A member of KIP-848's protocol has to give up a partition for a new member; the healthy one does at once."""
+    known = {"api": ApiKey.CONSUMER_GROUP_HEARTBEAT, "group_type": "consumer"}
+    busy, waits = (tables.client(f"billing-{number}", f"10.0.0.{number}") for number in (1, 2))
+    both, one, other = ["orders-0", "orders-1"], ["orders-0"], ["orders-1"]
+    gives = 40.5 if bad else 11
+    busy.group(0, "join", "bills", member_id="m-1", generation=0, response_generation=1, assignment=both, **known)
+    busy.group(1, "heartbeat", "bills", member_id="m-1", generation=1, response_generation=1, owned=both, **known)
+    waits.group(5, "join", "bills", member_id="m-2", generation=0, response_generation=2, **known)
+    busy.group(10, "heartbeat", "bills", member_id="m-1", generation=1, response_generation=1, assignment=one, **known)
+    busy.group(gives, "heartbeat", "bills", member_id="m-1", generation=1, response_generation=2, owned=one, **known)
+    waits.group(
+        gives + 1, "heartbeat", "bills", member_id="m-2", generation=2, response_generation=2, assignment=other, **known
+    )
+
+
+@scene(
     "uneven_assignment",
     client_id="billing-1",
     group_id="bills",

@@ -1,28 +1,33 @@
 /*
 id: long_rebalance
-title: Rebalances in which all waited for one member
+title: Rebalances that waited for one busy member
 severity: warning
 meaning: >
   A rebalance of the classic protocol ends when each member has joined again, or when the time is over that it may take
   (max.poll.interval.ms). A member that handles records joins when it polls next; until then the others, which have given up their
-  partitions, read nothing.
+  partitions, read nothing. In KIP-848's protocol a member gives up partitions when it polls next; until then nobody reads them, and the
+  member that is to have them waits.
 basis:
-  rests_on: JoinGroup requests of the members, and when they were answered
+  rests_on: JoinGroup requests of the members, and when they were answered; what members of KIP-848's protocol say they have in heartbeats
   certainty: said
   wrong_if: the others used a cooperative assignor, and went on with the partitions that they kept
 columns:
   group_id: ""
   generation: that was formed
-  seconds: that the first member waited for this one
+  seconds: that another member waited for this one
   members: in the generation
+  waited_for: "join again, or give up partitions"
   cluster: ""
-action: Have the member handle fewer records at a time (max.poll.records), or in another thread; cooperative-sticky or KIP-848 lets the others go on.
+action: Have the member handle fewer records at a time (max.poll.records), or in another thread; cooperative-sticky or KIP-848 lets the others go on with the partitions that they keep.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.records
 parameters:
   min_seconds: {default: 8, meaning: "Rebalances that waited for less long are not listed."}
-verdict: "{rows:rebalance/rebalances} in which a group waited for one busy member. {most seconds}: group {group_id} waited {seconds:,} s for {client_id} at {client_address}, the last of {members:member/members} to join again. Give it fewer records at a time (max.poll.records)."
+verdict: "{rows:rebalance/rebalances} in which a group waited for one busy member. {most seconds}: group {group_id}, of {members:member/members}, waited {seconds:,} s for {client_id} at {client_address} to {waited_for}. Give it fewer records at a time (max.poll.records)."
 order: 15
-only_if: FROM group_events WHERE event = 'join' AND group_type = 'classic' AND epoch_ms(seen_at) - epoch_ms(request_at) >= $min_seconds * 1000
+only_if: >-
+  FROM group_events
+  WHERE (event = 'join' AND group_type = 'classic' AND epoch_ms(seen_at) - epoch_ms(request_at) >= $min_seconds * 1000)
+    OR (event = 'heartbeat' AND group_type = 'consumer' AND owned IS NOT NULL AND generation < response_generation)
 frame:
   order_by: seconds DESC
 */
