@@ -104,6 +104,7 @@ WITH appended AS (
     JOIN written AS b ON b.capture = a.capture AND b.broker = a.broker AND b.client_id IS NOT DISTINCT FROM a.client_id
         AND b.client_address = a.client_address AND b.topic = a.topic AND b.partition = a.partition
     WHERE b.cluster <> a.cluster AND b.example.at_us > a.until_us AND b.from_offset < a.end_offset
+        AND b.broker NOT LIKE '127.%' AND b.broker NOT LIKE '[::1]%' -- a tunnel may lead to one cluster after the other
 ), everything AS (
     SELECT * FROM given_again
     UNION ALL

@@ -38,9 +38,9 @@ frame:
 WITH parts AS (
     SELECT client_id, client_address, at_us // 10000000 AS part, count(*) AS requests, count(DISTINCT at_us // 1000000) AS seconds
     FROM client_exchanges AS e
-    WHERE api_key = 3 AND unanswered IS NULL AND NOT EXISTS ( -- they ask who leads now: broker_away says so
+    WHERE api_key = 3 AND unanswered IS NULL AND NOT EXISTS ( -- for minutes they ask who leads now: broker_away says so
         SELECT 1 FROM broker_absences AS b
-        WHERE b.cluster = e.cluster AND e.at_us BETWEEN b.went_us AND coalesce(b.back_us, b.until_us))
+        WHERE b.cluster = e.cluster AND e.at_us BETWEEN b.went_us AND least(coalesce(b.back_us, b.until_us), b.went_us + 600000000))
     GROUP BY client_id, client_address, at_us // 10000000
 ), minutes AS (
     -- any minute, not one of the clock's: a storm of 40 s would often be two halves of those

@@ -44,7 +44,7 @@ SELECT g.*, (
     ) AS away
 FROM client_group_events AS g
 WHERE event = 'commit' AND error_code IN (22, 25, 110)
-    AND NOT EXISTS (FROM expired_members AS x WHERE x.group_key = g.group_key AND x.member_id = g.member_id)
+    AND NOT EXISTS (FROM expired_members AS x WHERE x.group_key = g.group_key AND x.member_id = g.member_id AND x.at_us <= g.at_us + 60000000)
     AND NOT EXISTS (
         FROM late_polls AS p
         WHERE p.cluster = g.cluster AND p.group_id = g.group_id AND p.member_id = g.member_id AND p.at_us <= g.at_us)

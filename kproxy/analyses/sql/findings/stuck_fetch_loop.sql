@@ -152,7 +152,9 @@ WITH asked AS (
         WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
             AND c.topic = r.topic AND c.partition = r.partition AND c.position = r.position)
         AND NOT EXISTS ( -- it begins anew as it polls too late: see max_poll_exceeded
-            FROM late_polls AS p WHERE p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address))
+            FROM late_polls AS p
+            WHERE p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
+                AND p.at_us BETWEEN epoch_us(r.first_at) AND epoch_us(r.last_at)))
 )
 SELECT * EXCLUDE (nth, last_exchange, returns)
 FROM ranked
