@@ -39,8 +39,10 @@ from kproxy.analyses.duck import RECORDS_MEMORY, Database
 from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES, schema_of
+from kproxy.output.tables.parquet import MARKER, marker_text
 from kproxy.pipeline.inputs import files_of
 from kproxy.pipeline.run import Options as RunOptions
+from kproxy.spark.catalog import WRITER
 from kproxy.spark.files import is_remote, may_be_namespace
 from kproxy.spark.ingest import ingest
 from kproxy.spark.local import LocalContext, spark_of
@@ -277,6 +279,7 @@ class SparkTables:
         folder = Path(self._scratch, str(len(list(Path(self._scratch).iterdir()))))
         (folder / "connections").mkdir(parents=True)
         pq.write_table(schema_of(TABLES["connections"]).empty_table(), folder / "connections" / "none.parquet")
+        (folder / MARKER).write_text(marker_text(WRITER, {}), encoding="utf-8")
         return str(folder.absolute())
 
 

@@ -46,7 +46,7 @@ WITH answers AS (
     FROM answers AS a
     JOIN ends AS e ON e.cluster = a.cluster
 ), pending AS ( -- what a broker that works would have answered by then
-    SELECT e.cluster, e.node AS broker, e.connection_id, e.at_us + coalesce(e.max_wait_ms, 0) * 1000 AS due_us,
+    SELECT e.cluster, e.node AS broker, e.connection_id, e.at_us + CAST(coalesce(e.max_wait_ms, 0) AS BIGINT) * 1000 AS due_us,
         coalesce(epoch_us(e.response_at), 9000000000000000000) AS answered_us,
         e.api_key <> 0 OR e.acks = 1 AS is_own_work,
         -- acks=all, a commit and transactions wait for other brokers, and what was sent behind them does, too
