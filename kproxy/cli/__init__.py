@@ -76,7 +76,8 @@ def main(arguments: list[str] | None = None, program: str = "kproxy") -> None:
             from kproxy.cli.spark import kproxy_spark  # noqa: PLC0415 - kproxy has none of it
 
             app.main(arguments, kproxy_spark, program)
-        app.main(arguments)
+        else:
+            app.main(arguments)
     except SystemExit as end:
         if (
             is_process

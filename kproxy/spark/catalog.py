@@ -85,7 +85,7 @@ class Catalog:
         if content is not None:
             check_marker(self.folder.root, content, writer=WRITER)
         else:
-            if isinstance(self.folder, LocalFolder) and self.folder.path.is_dir():
+            if isinstance(self.folder, LocalFolder):
                 check_directory(self.folder.path)
             self.folder.write(MARKER, marker_text(WRITER, {}).encode())
 

@@ -44,19 +44,13 @@ WITH generations AS (
   SELECT * FROM group_generations WHERE formed
 ), membership AS (
   SELECT g.group_key, g.generation,
-    CASE WHEN max(CASE WHEN g.group_type = 'classic' AND s.first_generation = g.generation AND c.place IS NULL THEN 1 ELSE 0 END) = 0
-      THEN count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND (s.last_generation >= g.previous_generation
-          OR (g.group_type <> 'classic' AND s.there_until_micros >= g.previous_micros))
-        AND s.first_micros < g.formed_micros THEN s.identity END) END AS members_before,
-    count(DISTINCT CASE WHEN s.first_generation <= g.generation AND (s.last_generation >= g.generation
-        OR (g.group_type <> 'classic' AND s.there_until_micros >= g.formed_micros)) THEN s.identity END)
-      AS members_after,
-    count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.generation
-      THEN s.identity END) AS members_kept
-  FROM generations g
-  JOIN group_spells s ON s.group_key = g.group_key
+    CASE WHEN max(CASE WHEN g.group_type = 'classic' AND g.is_first AND c.place IS NULL THEN 1 ELSE 0 END) = 0
+      THEN count(DISTINCT CASE WHEN g.was_there THEN g.identity END) END AS members_before,
+    count(DISTINCT CASE WHEN g.is_there THEN g.identity END) AS members_after,
+    count(DISTINCT CASE WHEN g.stays THEN g.identity END) AS members_kept
+  FROM group_members g
   -- a member that was not seen to join, as its JoinGroup was before the capture, may have been there before
-  LEFT JOIN group_changes c ON c.group_key = g.group_key AND c.generation = g.generation AND c.member_id = s.member_id AND c.rank = 2
+  LEFT JOIN group_changes c ON c.group_key = g.group_key AND c.generation = g.generation AND c.member_id = g.member_id AND c.rank = 2
   GROUP BY g.group_key, g.generation
 ), ends AS (
   -- when each member of the earlier generation stopped consuming

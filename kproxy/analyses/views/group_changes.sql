@@ -9,16 +9,9 @@ stored: true
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed
 ), members_before AS (
-  SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
-  WHERE s.first_generation <= g.previous_generation AND (s.last_generation >= g.previous_generation
-      OR (g.group_type <> 'classic' AND s.there_until_micros >= g.previous_micros))
-    AND s.first_micros < g.formed_micros
+  SELECT * FROM group_members WHERE was_there
 ), members_after AS (
-  SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
-  WHERE s.first_generation <= g.generation AND (s.last_generation >= g.generation
-      OR (g.group_type <> 'classic' AND s.there_until_micros >= g.formed_micros))
+  SELECT * FROM group_members WHERE is_there
 ), members AS (
   SELECT group_key, member_id, max(group_instance_id) AS group_instance_id, max(client_id) AS client_id
   FROM keyed_group_events WHERE event IN ('join', 'sync', 'heartbeat') AND member_id <> '' GROUP BY group_key, member_id

@@ -2,6 +2,7 @@
 meaning: >-
   How long it took on each connection from the client's SYN to its first request (way_us), which is once there and back at least.
   With TLS that is not known.
+stored: true
 */
 SELECT c.connection_id, c.client_id, c.client_address, c.broker, c.closed_by, c.closed_us, e.last_us, e.first_us - epoch_us(r.syn_at) AS way_us
 FROM client_connections AS c

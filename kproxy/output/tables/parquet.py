@@ -48,7 +48,7 @@ LEVEL = 1  # of zstd: 3 takes twice the time for a few per cent
 
 
 def check_directory(path: Path) -> None:
-    """Raise UsageError unless *path* does not exist, is empty, or has only tables of kproxy, and what Spark keeps beside them."""
+    """Raise UsageError if a directory has anything in it but tables of kproxy, and what Spark keeps beside them."""
     if path.is_dir():
         strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
         if strange is not None:

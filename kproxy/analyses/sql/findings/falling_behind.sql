@@ -198,6 +198,6 @@ SELECT *
 FROM causes
 WHERE cause IS NOT NULL
     AND NOT EXISTS ( -- its group waited for it meanwhile: see long_rebalance
-        SELECT 1 FROM last_to_join AS j
+        SELECT 1 FROM awaited_members AS j
         WHERE j.client_id IS NOT DISTINCT FROM causes.client_id AND j.client_address = causes.client_address AND j.cluster = causes.cluster
             AND j.seconds >= 8 AND j.asked_us >= causes.since_us AND j.first_us <= causes.until_us)

@@ -31,4 +31,4 @@ only_if: >-
 frame:
   order_by: seconds DESC
 */
-SELECT * FROM last_to_join WHERE seconds >= $min_seconds
+SELECT * FROM awaited_members WHERE seconds >= $min_seconds

@@ -47,8 +47,12 @@ WITH unanswered AS (
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     JOIN capture_times AS t ON t.connection_id = e.connection_id
-    LEFT JOIN (SELECT connection_id, min(exchange) AS exchange FROM exchanges WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28)) GROUP BY connection_id) AS w
-        ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
+    LEFT JOIN (
+        SELECT connection_id, min(exchange) AS exchange
+        FROM exchanges
+        WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28))
+        GROUP BY connection_id
+    ) AS w ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78)
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
