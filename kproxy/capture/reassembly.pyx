@@ -91,6 +91,7 @@ cdef enum:
 cdef int64_t FIRST_LAP = 1 << 40  # added to the first sequence number, so that bytes before it have positions, too
 cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that a held segment takes in addition to its data
 cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that restart it there
+cdef int MIXED_AFTER = 2  # times that a second stream of bytes shows in a flow
 cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
@@ -130,6 +131,7 @@ cdef class Budget:
     cdef uint64_t patience
     cdef uint64_t start_packets
     cdef uint64_t segments_again
+    cdef uint64_t mixed
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
     def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
@@ -189,6 +191,7 @@ cdef class Half:
     cdef int recent_index
     cdef int far  # consecutive segments more than WINDOW away
     cdef int64_t far_next  # position at which the next one of them would begin
+    cdef int64_t far_highest  # the value of highest when the last one of them came
     cdef int64_t differs_at  # position in the stream of the last difference found
     cdef readonly bint from_start
     cdef readonly uint64_t size
@@ -457,6 +460,7 @@ cdef class Flow:
     cdef bint ended_by_reset
     cdef int64_t first_end_ns
     cdef bint in_lingering  # of Flows
+    cdef int second_stream  # times that bytes of a second connection between the same endpoints were seen
 
     def __init__(self, uint64_t number, bytes key, Budget budget):
         self.number = number
@@ -719,9 +723,13 @@ cdef class Flow:
         if -WINDOW < position - anchor < WINDOW:
             half.far = 0
             return False
-        if half.far == 0 or position != half.far_next:
+        if position != half.far_next:
             half.far = 0
+        elif half.highest != half.far_highest:
+            half.far = 0
+            self._note_second_stream()  # both streams went on since the last segment of this one
         half.far += 1
+        half.far_highest = half.highest
         half.far_next = position + segment.size + segment.missing
         if half.state >= STARTED and half.far >= FAR_BEFORE_RESTART:
             half.far = 0
@@ -732,6 +740,10 @@ cdef class Flow:
                 half.start_at(half.far_next)
                 half.acknowledged = half.next
         return True
+
+    cdef void _note_second_stream(self) noexcept:
+        self.second_stream += 1
+        self.budget.mixed += self.second_stream == MIXED_AFTER
 
     def _side(self, Half half):
         return 1 if half is self.high else 0
@@ -793,6 +805,7 @@ cdef class Flow:
 
     cdef int _report_differing(self, Half half, Py_ssize_t count, int64_t time_ns, list out) except -1:
         if count > 0:
+            self._note_second_stream()
             self.open(time_ns, out)
             out.append(Differs(self, time_ns, self._side(half), half.differs_at, count))
         return 0
@@ -980,7 +993,8 @@ cdef class Flows:
         shuffled_from: for ``receive_block``: the number of the packet from which on the capture is shuffled; 0: it is not.
 
     A flow is identified by addresses and ports, not by VLAN tags or tunnels. If a mirror port shows the same packet inside and
-    outside of a tunnel, the second one counts as a retransmission. Two networks with the same addresses and ports are mixed.
+    outside of a tunnel, the second one counts as a retransmission. Two networks with the same addresses and ports are mixed, and
+    ``mixed`` counts their flows.
 
     The capture counts as *shuffled* once a time goes back by more than DISORDER_NS.
 
@@ -1027,6 +1041,11 @@ cdef class Flows:
     def segments_again(self) -> int:
         """Number of TCP segments that repeat bytes which were captured before; segments of ignored connections do not count."""
         return self.budget.segments_again
+
+    @property
+    def mixed(self) -> int:
+        """Number of flows with two different streams of bytes: two connections have the same endpoints at the same time."""
+        return self.budget.mixed
 
     @property
     def passed_over(self) -> dict[str, int]:

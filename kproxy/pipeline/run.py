@@ -24,6 +24,7 @@ from kproxy.errors import CaptureError
 from kproxy.output.bodies import Opener, Protocols
 from kproxy.output.escaping import printable
 from kproxy.output.exchange_line import read_bodies
+from kproxy.output.times import counted
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
 from kproxy.pipeline.division import Division
@@ -210,7 +211,7 @@ class Run(Closing):
         """Add the counts of all parts of a capture, as if this run had read it."""
         self._sources += 1
         self._connections = max(part.connections for part in parts)
-        self.damages = parts[0].damages
+        self.damages = max((part.damages for part in parts), key=len)  # some differences only the flow's own part sees
         self.packets_passed_over = parts[0].passed_over
         self.keylog.lines, self.keylog.passed_over = map(max, zip(*(part.keylog for part in parts), strict=True))
         for part in parts:
@@ -363,6 +364,8 @@ class Run(Closing):
         self.damages += capture.damages
         if capture.flows is None:
             return
+        if capture.flows.mixed:
+            self.damages.append(mixed_sentence(capture.name, capture.flows.mixed))
         if self.segments_again is not None:
             self.segments_again += capture.flows.segments_again
         for name, count in capture.flows.passed_over.items():
@@ -391,6 +394,14 @@ class Run(Closing):
             log.refuse(str(error))
         except reader.line_errors as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
+
+
+def mixed_sentence(name: str, connections: int) -> str:
+    """Say that connections of a capture have two contents, so that what was read of them is wrong."""
+    return (
+        f"{name}: two different streams of bytes between the same addresses and ports, in {counted(connections, 'connection')}:"
+        " only one of the two was read. Captures of two clusters with the same addresses are kept apart by --separate"
+    )
 
 
 # Imports that only some options need: decoding a small capture takes as long as its imports.

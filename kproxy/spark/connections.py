@@ -292,6 +292,7 @@ class Learned(Struct):
     missed: dict[str, int] = field(default_factory=dict)
     flows: list[int] = field(default_factory=list)  # the first packet of each flow
     cluster_ids: set[str] = field(default_factory=set)
+    mixed: int = 0  # see Flows
 
     def add(self, view: SharedView) -> None:
         self.names = merge([self.names, view.learned]) if view.learned else self.names
@@ -332,6 +333,7 @@ class ConnectionReader:
         yield from self._run.read_connection(source.items(key, blocks), self._name, view)
         view.read_all()
         self.learned.add(view)
+        self.learned.mixed += source.mixed
 
 
 class _Source:
@@ -343,6 +345,10 @@ class _Source:
         self._left: Iterator[FlowItem | Data] = iter(())  # of these items
         endpoints = SharedEndpoints(shared, self._received, self._note_flow)
         self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
+
+    @property
+    def mixed(self) -> int:
+        return self._flows.mixed
 
     def position(self) -> int:
         """The number of the packet that the current item is from."""

@@ -37,7 +37,7 @@ from kproxy.capture.splitting import (
     survey_part,
 )
 from kproxy.errors import CaptureError
-from kproxy.pipeline.run import Run
+from kproxy.pipeline.run import Run, mixed_sentence
 from kproxy.spark.connections import (
     END,
     HEAD,
@@ -296,6 +296,8 @@ def _by_spark(context: Any, file: InputFile, plan: "Plan") -> Any:
 def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
     paths, broken = file.paths, [survey for survey in plan.surveys if survey.problem is not None]
     damages = [f"{paths[survey.part.file]}: byte {survey.end}: {survey.problem}" for survey in broken]
+    mixed = sum(each.learned.mixed for each in decoded)
+    damages += [mixed_sentence(file.path, mixed)] if mixed else []
     return Result(
         [part for each in decoded for part in each.files],
         [*damages, *(damage for each in decoded for damage in each.damages)],

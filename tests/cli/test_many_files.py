@@ -171,6 +171,21 @@ def test_clusters_with_equal_addresses_are_kept_apart_by_file_and_by_folder(kpro
     assert [int(x) for x in both.splitlines()[1].split(",")] == [2 * int(x) for x in alone.splitlines()[1].split(",")]
 
 
+@pytest.mark.parametrize("words", [("decode",), ("decode", "--jobs", 2), ("report", "--only", "map")])
+@pytest.mark.parametrize("numbers", ["equal", "other"])
+def test_clusters_with_equal_addresses_and_ports_that_are_read_as_one_are_named(
+    kproxy: Kproxy, words: tuple[str, ...], numbers: str, tmp_path: Path
+) -> None:
+    """Their connections have other sequence numbers, or the same ones by chance."""
+    packets = packets_of(GROUP)
+    others = packets.others(1) if numbers == "other" else packets.later(1)
+    others.packets = [packet.replace(b"member-", b"client-") for packet in others.packets]
+    for side, some in zip(("east", "west"), (packets, others), strict=True):
+        (tmp_path / f"{side}.pcap").write_bytes(some.file(0, len(some.packets)))
+    code, _, err = kproxy(*words, tmp_path)
+    assert code == 3 and "east.pcap: two different streams of bytes between the same addresses" in " ".join(err.split())
+
+
 def test_logs_of_hosts_whose_connections_have_the_same_numbers_do_not_mix(kproxy: Kproxy, tmp_path: Path) -> None:
     """They overlap in time: their lines are read in turn."""
     packets = packets_of(GROUP)

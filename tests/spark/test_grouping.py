@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,3 +209,17 @@ def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Pa
     assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "out"))) == {}
     ingest(spark.sparkContext, inputs, str(tmp_path / "apart"), separate=True, **options)
     assert len(rowset(tmp_path / "apart")["connections"]) == 2 * len(rowset(tmp_path / "out")["connections"])
+
+
+@pytest.mark.parametrize("split_from", [0, SPLIT_FROM])
+def test_clusters_with_equal_addresses_and_ports_in_one_capture_are_named(
+    spark: "SparkSession", tmp_path: Path, split_from: int
+) -> None:
+    packets = packets_of(GROUP)
+    packets.packets = sorted(
+        packets.packets + packets.others(1).packets, key=lambda packet: struct.unpack("<II", packet[:8])
+    )
+    (tmp_path / "both.pcap").write_bytes(packets.file(0, len(packets.packets)))
+    ingested = ingest(spark.sparkContext, [str(tmp_path)], str(tmp_path / "out"), split_from=split_from)
+    expected = "both.pcap: two different streams of bytes between the same addresses and ports, in 5 connections"
+    assert [expected in problem for problem in ingested.problems] == [True]

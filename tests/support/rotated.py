@@ -64,16 +64,21 @@ class Packets:
             other.packets.append(struct.pack("<I", at + seconds) + packet[4:])
         return other
 
+    def others(self, seconds: int) -> "Packets":
+        """As ``later``, of other connections between the same addresses and ports: they have other sequence numbers."""
+        other = self.later(seconds)
+        for at, packet in enumerate(other.packets):
+            numbers = (number + (1 << 30) & 0xFFFFFFFF for number in struct.unpack_from(">II", packet, SEQUENCE))
+            other.packets[at] = packet[:SEQUENCE] + struct.pack(">II", *numbers) + packet[SEQUENCE + 8 :]
+        return other
+
 
 def two_days(packets: Packets) -> tuple[bytes, bytes]:
     """A capture in the middle of which a day ends, as two files. An hour later, in the second one, other connections of
     the same clients and ports do the same, with other sequence numbers."""
     [middle] = struct.unpack_from("<I", packets.packets[len(packets.packets) // 2])
     packets = packets.later(-middle % 86_400)
-    later = packets.later(3_600)
-    for at, packet in enumerate(later.packets):
-        numbers = (number + (1 << 30) & 0xFFFFFFFF for number in struct.unpack_from(">II", packet, SEQUENCE))
-        later.packets[at] = packet[:SEQUENCE] + struct.pack(">II", *numbers) + packet[SEQUENCE + 8 :]
+    later = packets.others(3_600)
     days = [struct.unpack_from("<I", packet)[0] // 86_400 for packet in packets.packets]
     split = days.index(days[-1])
     return packets.file(0, split), packets.file(split, len(days)) + b"".join(later.packets)
