@@ -49,7 +49,11 @@ class Queries:
                 rows = self._connection.sql(query)
                 if described is not None and rows is not None:
                     return _described(described[1].lower(), rows.to_arrow_table())
-                return _nothing() if rows is None else rows.to_arrow_reader(BATCH)
+                if rows is None:
+                    return _nothing()
+                if len({name.lower() for name in rows.columns}) < len(rows.columns):
+                    rows = rows.project("*")  # which numbers equal names: a, a_1
+                return rows.to_arrow_reader(BATCH)
         except duckdb.Error as error:
             raise UsageError(mistake_of(error, query)) from None
 

@@ -82,6 +82,20 @@ def render_duration(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:.2f} s"
 
 
+def render_span(seconds: float) -> str:
+    """Render a span of time for people: 3.1 s, 12 min, 5 h 20 min, 3 days, 56 years."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    if hours < 48:
+        return f"{hours} h {minutes % 60} min"
+    days = hours // 24
+    return f"{days} days" if days < 730 else f"{days // 365:,} years"
+
+
 def render_size(size: int) -> str:
     """Render a number of bytes for people: 873 B, 1.2 KB (1 KB is 1,000 bytes), 3.4 MB."""
     if size < 1000:

@@ -55,6 +55,12 @@ def test_csv(sql: Sql) -> None:
     assert int(row["requests"]) > 0
 
 
+@pytest.mark.parametrize(("form", "text"), [("table", "a  a_1\n1    2\n"), ("json", '[\n{"a":1,"a_1":2}\n]\n')])
+def test_columns_of_one_name_are_numbered(sql: Sql, form: str, text: str) -> None:
+    _, out, _ = sql("--format", form, ORDERS, "SELECT 1 AS a, x.a FROM (SELECT 2 AS a) x")
+    assert out == text
+
+
 def test_json_is_an_array(sql: Sql) -> None:
     assert json.loads(sql("--format", "json", ORDERS, COUNT)[1]) == [
         {"api_name": "ApiVersions", "n": 5},

@@ -8,8 +8,8 @@
     {counts column}       the MOST_COUNTS most frequent values with their number of rows: 3 joined, 1 left; with ``by number``,
                           with the sum of that column: topic created (3), settings set (1)
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
-    {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
-                          200 at most so many characters of a text; else as in Python
+    {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; s 5 h 20 min; % 12 % of a share; client/clients 3 clients;
+                          ? nothing; 200 at most so many characters of a text; else as in Python
     [text|otherwise]      text; otherwise (it may be left out) where the first field of text is 0, empty, none, false or NULL
 
 A time is shown in UTC, as everywhere in a report: 2026-11-21T09:30:00Z. A name from the traffic is escaped and shortened.
@@ -24,7 +24,7 @@ from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
 
 from kproxy.output.escaping import printable
-from kproxy.output.times import render_size
+from kproxy.output.times import render_size, render_span
 
 Row: TypeAlias = Mapping[str, Any]
 FIELD = re.compile(
@@ -122,8 +122,8 @@ def _number(value: float, spec: str) -> str:
         one, many = spec.split("/")
         return f"{value:,} {one if value == 1 else many}"
     match spec:
-        case "bytes":
-            return render_size(int(value))
+        case "bytes" | "s":
+            return render_size(int(value)) if spec == "bytes" else render_span(value)
         case "ms":
             return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
         case "%":

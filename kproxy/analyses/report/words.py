@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.analyses.report.verdicts import Summary
 from kproxy.output.escaping import printable
-from kproxy.output.times import counted, render_instant, render_size
+from kproxy.output.times import counted, render_instant, render_size, render_span
 
 MOST_ERRORS = 3  # that are named
 LONGEST = 200  # characters of a cell of a table on a terminal
@@ -47,16 +47,7 @@ def when(summary: Summary) -> str:
         return ""
     began, ended = (render_instant(micros * 1000)[:19] for micros in (summary.first_micros, summary.last_micros))
     until = ended[11:] if began[:10] == ended[:10] else ended
-    return f", {began}Z to {until}Z ({lasting(summary.last_micros - summary.first_micros)})"
-
-
-def lasting(micros: int) -> str:
-    """A span of time for people: 3.1 s, 12 min, 5 h 20 min."""
-    seconds = micros / 1e6
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    return f", {began}Z to {until}Z ({render_span((summary.last_micros - summary.first_micros) / 1e6)})"
 
 
 def _named(errors: dict[str, int]) -> str:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from kproxy.analyses.analysis import Analysis, Basis, Header, is_number
 from kproxy.analyses.report.pages import escaped, json_page, markdown_page, plain
+from kproxy.analyses.report.templates import fill
 from kproxy.analyses.report.text import answer_lines, row_lines, summary_lines
 from kproxy.analyses.report.verdicts import Answer, Report, Summary
-from kproxy.analyses.report.words import cell, counted, lasting, overview, source_names, when
+from kproxy.analyses.report.words import cell, counted, overview, source_names, when
 
 HOSTILE = "a\x1b[31m\u202e\nb"
 
@@ -183,17 +184,19 @@ def test_numbers_stand_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("micros", "text"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
-        (3_670_000, "3.67 s"),
-        (119_000_000, "119 s"),
-        (720_000_000, "12 min"),
-        (19_200_000_000, "5 h 20 min"),
+        (3.67, "3.67 s"),
+        (119, "119 s"),
+        (720, "12 min"),
+        (19_200, "5 h 20 min"),
+        (300_000, "3 days"),
+        (1_795_937_443, "56 years"),
     ],
 )
-def test_spans_of_time(micros: int, text: str) -> None:
-    assert lasting(micros) == text
+def test_spans_of_time(seconds: float, text: str) -> None:
+    assert fill("{a:s}", [{"a": seconds}]) == text
 
 
 def test_a_time_over_midnight_has_both_dates() -> None:

@@ -19,7 +19,7 @@ reference: https://kafka.apache.org/documentation/#topicconfigs_message.timestam
 parameters:
   min_ahead_seconds: {default: 60, meaning: "How far a batch's latest time stamp has to be ahead of the time at which it was sent."}
   min_batches: {default: 1, meaning: "Fewer such batches of a client to a topic are not listed."}
-verdict: "{count client_id:producer writes/producers write} time stamps in the future. {most batches}: {client_id} at {client_address} to {topic}, {batches:batch/batches} up to {most_seconds_ahead:,} s ahead. Correct that host's clock, or the unit of its time stamps."
+verdict: "{count client_id:producer writes/producers write} time stamps in the future. {most batches}: {client_id} at {client_address} to {topic}, {batches:batch/batches} up to {most_seconds_ahead:s} ahead. Correct that host's clock, or the unit of its time stamps."
 order: 43
 only_if: FROM record_batches WHERE direction = 'produce' AND epoch_ms(max_timestamp) - epoch_ms(seen_at) >= $min_ahead_seconds * 1000 - 1
 frame:

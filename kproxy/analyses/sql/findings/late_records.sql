@@ -22,7 +22,7 @@ reference: https://kafka.apache.org/documentation/#topicconfigs_message.timestam
 parameters:
   min_late_seconds: {default: 300, meaning: "How far a batch's latest time stamp has to be behind that of an earlier batch of the partition."}
   min_batches: {default: 5, meaning: "Fewer such batches of a client in a topic are not listed."}
-verdict: "{count client_id:producer writes/producers write} records out of time order. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, its unit of time, or whether it replays."
+verdict: "{count client_id:producer writes/producers write} records out of time order. {most records}: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:s} older than earlier ones. Check its clock, its unit of time, or whether it replays."
 order: 43
 only_if: >-
   FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches
