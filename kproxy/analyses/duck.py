@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
@@ -41,20 +42,23 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[object, ...]  # an analysis and the values of its parameters
-# In addition to about 150 MB of Python, pyarrow and DuckDB, most of it their code. DuckDB keeps the hash tables of all joins
+Asked: TypeAlias = tuple[Analysis, dict[str, Value]]
+# MB, in addition to about 150 of Python, pyarrow and DuckDB, most of it their code. DuckDB keeps the hash tables of all joins
 # of a query until it ends: what is large is a stored view of its own, so that one thread needs no more for 8 GiB of captures.
-MEMORY = "48MB"
+MEMORY = 48
 ROW_GROUP = 30_720  # rows of a table that are in memory before they are written: a quarter of DuckDB's own number
-LOADING_MEMORY = "48MB"  # while sources are read; more would only cache rows that are written already
+LOADING_MEMORY = 48  # while sources are read; more would only cache rows that are written already
 FEW_ROWS = 20_000  # in all tables: views are computed once, rows are fetched as Python values, one thread is enough
+# For few rows. DuckDB takes a megabyte for each GROUP BY, and near its limit gives memory back and takes it again: a tenth of
+# the time
+MEMORY_FOR_FEW = 128
 NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
     *("filter_pullup", "filter_pushdown", "join_order", "build_side_probe_side", "deliminator", "unnest_rewriter"),
     *("cte_inlining", "unused_columns", "column_lifetime"),
 )
 PARAMETER = re.compile(r"\$(\w+)")
-RECORDS_MEMORY = "256MB"  # to read tables of records, and in executors of Spark
-# Tried in turn for the few analyses that need more than MEMORY in one thread, too
-MORE_MEMORY = ("64MB", "128MB", "256MB", "2GB")
+RECORDS_MEMORY = 256  # to read tables of records, and in executors of Spark
+MORE_MEMORY = (64, 128, 256, 2000)  # tried in turn for the few analyses that need more, in one thread, too
 DISK_CAUSES = (
     "No space left on device",
     "File too large",
@@ -121,7 +125,7 @@ class Database(ClosedOnExit):
         wanted: the tables to fill; None: all but records.
         options: of the decoding.
         watch: reads a source to its end, and shows how far it is.
-        memory: how much DuckDB may use, as it writes it.
+        memory: how many MB DuckDB may use; None: what analyses need.
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
         reading: what the caller may change while the sources are read.
@@ -142,7 +146,7 @@ class Database(ClosedOnExit):
         wanted: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 - frozen
         watch: Watch | None = None,
-        memory: str = MEMORY,
+        memory: int | None = None,
         compare: bool = False,
         spans: tuple[Span, Span] | None = None,
         reading: Reading | None = None,
@@ -155,11 +159,10 @@ class Database(ClosedOnExit):
         self._made: set[str] = set()  # views and facts that the connection has
         self._has_few_rows = False
         self._applies: dict[Key, bool] = {}  # whether it may have rows
-        self._second: _SecondThread | None = None
+        self._answers: dict[Key, pyarrow.Table | Exception] = {}  # of analyses that were run ahead
         self._locks: dict[str, threading.RLock] = {}  # of views and facts: one thread makes each
         self._begun: set[str] = set()  # views and facts whose creation was begun, and perhaps completed
         self._memory = memory
-        self._more_memory = _MoreMemory(memory)
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
         identified = [identify_source(Path(source)) for source in sources]
@@ -184,16 +187,18 @@ class Database(ClosedOnExit):
             loader.load_sides(before, after)
         else:
             loader.load(sources)
-        self._connection.execute(f"SET memory_limit = '{self._memory}'")
         if spans is not None:
             loader.divide(spans)
         self._made |= {"sides"} if compare or spans is not None else set()
         self.damages, self.notes = loader.damages, loader.notes
         self.segments_again = loader.segments_again
         self._parquet, self.viewers = loader.parquet, loader.viewers
-        counted = " + ".join(f"(SELECT count(*) FROM {name})" for name in TABLES)
-        [(rows,)] = self._connection.execute(f"SELECT {counted}").fetchall()
-        self._has_few_rows = bool(sources) and rows <= FEW_ROWS
+        # One query for all of them would take ten times as long
+        counts = (self._connection.execute(f"SELECT count(*) FROM {name}").fetchall() for name in TABLES)
+        self._has_few_rows = bool(sources) and sum(rows for [(rows,)] in counts) <= FEW_ROWS
+        memory = self._memory or (MEMORY_FOR_FEW if self._has_few_rows else MEMORY)
+        self._more_memory = _MoreMemory(memory)
+        self._connection.execute(f"SET memory_limit = '{memory}MB'")
         if self._has_few_rows:
             self._connection.execute("SET threads = 1")
             rest = f"SELECT string_agg(name, ',') FROM duckdb_optimizers() WHERE name NOT IN {NEEDED_OPTIMIZERS}"
@@ -215,7 +220,7 @@ class Database(ClosedOnExit):
             if attached:
                 file = quoted(f"{self._directory.name}/tables")
                 self._connection.execute(f"ATTACH {file} AS tables (ROW_GROUP_SIZE {ROW_GROUP}); USE tables")
-        self._connection.execute(f"SET memory_limit = '{self._loading_memory}'")
+        self._connection.execute(f"SET memory_limit = '{self._loading_memory}MB'")
         prepare(self._connection)
         return self._connection
 
@@ -232,7 +237,7 @@ class Database(ClosedOnExit):
         other = copy.copy(self)
         other._connection = connection
         other._made, other._begun, other._locks = set(), set(), {}
-        other._has_few_rows, other._applies = False, {}  # there may be more later
+        other._has_few_rows, other._applies, other._answers = False, {}, {}  # there may be more later
         return other
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
@@ -240,8 +245,10 @@ class Database(ClosedOnExit):
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         values = bind(analysis, parameters)
-        if self._second is not None and (rows := self._second.rows(_key(analysis, values))) is not None:
-            return rows
+        if (answer := self._answers.pop(_key(analysis, values), None)) is not None:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
         if analysis.header.only_if and not self._selects_any(analysis, values):
             return pa.table({name: pa.nulls(0) for name in analysis.columns})
         return self._rows(analysis, values)
@@ -249,34 +256,81 @@ class Database(ClosedOnExit):
     def look_ahead(self, analyses: Iterable[Analysis], parameters: Mapping[str, Value]) -> None:
         """Prepare for these analyses: ``run`` answers them sooner, and with less memory.
 
-        Of few rows, most of the time goes into planning, for which DuckDB takes one thread: a second one answers these analyses
-        too. One query finds out which of them have rows that they need, in a fifth of the time that one for each takes.
+        Of few rows, most of the time goes into parsing and planning, for which DuckDB takes one thread: two threads answer all of
+        them here. One query finds out which of them have rows that they need, in a fifth of the time that one for each takes.
 
         Of many rows, that query would open the Parquet files for each analysis at once, in 300 MB. DuckDB gets one thread: what
         an analysis needs at least grows with the threads, not with the rows, and on two cores two threads save no time.
         """
-        import duckdb  # noqa: PLC0415 - as above
-
-        if not self._is_small:
+        if not self._has_few_rows:
             self._connection.execute("SET threads = 1")
             return
-        with suppress(duckdb.Error, UsageError):  # run raises it, with its place
-            every = [(one, bind(one, known_to(one, parameters))) for one in analyses]
-            asked = [(one, values) for one, values in every if one.header.only_if]
-            conditions = [_condition(one, values, f"_{at}") for at, (one, values) in enumerate(asked)]
-            parts = [f"(SELECT {at} {text} LIMIT 1)" for at, (text, _) in enumerate(conditions)]
-            given = {name: value for _, used in conditions for name, value in used.items()}
+        every = []
+        for one in analyses:
+            with suppress(UsageError):  # run raises it
+                every.append((one, bind(one, known_to(one, parameters))))
+        asked = SimpleQueue[Asked | None]()
+        for each in every:
+            if not each[0].header.only_if:
+                asked.put(each)
+        with self._answering(asked):
+            self._find_applicable(every)
+            left = [each for each in every if each[0].header.only_if and self._applies.get(_key(*each), True)]
+            for each in sorted(
+                left, key=self._length, reverse=True
+            ):  # the longest first: both threads end at the same time
+                asked.put(each)
+
+    def _find_applicable(self, every: "list[Asked]") -> None:
+        """Find out which analyses have rows that they need. Of a condition with mistakes nothing is known: run raises it."""
+        import duckdb  # noqa: PLC0415 - as above
+
+        asked = [(one, values) for one, values in every if one.header.only_if]
+        conditions = [_condition(one, values, f"_{at}") for at, (one, values) in enumerate(asked)]
+        parts = [f"(SELECT {at} {text} LIMIT 1)" for at, (text, _) in enumerate(conditions)]
+        given = {name: value for _, used in conditions for name, value in used.items()}
+        with suppress(duckdb.Error):
             found = (
-                {at for (at,) in self._connection.execute(" UNION ALL ".join(parts), given).fetchall()} if parts else ()
+                {at for (at,) in self._connection.execute(" UNION ALL ".join(parts), given).fetchall()} if parts else {}
             )
             self._applies = {_key(one, values): at in found for at, (one, values) in enumerate(asked)}
-            left = [each for each in every if self._applies.get(_key(*each), True)]
-            if self._has_few_rows and len(left) > 1:
-                other = copy.copy(self)
-                other._connection = self._connection.cursor()
-                [(catalog,)] = self._connection.execute("SELECT current_catalog()").fetchall()
-                other._connection.execute(f"SET TimeZone = 'UTC'; USE {catalog}")
-                self._second = _SecondThread(other, left)
+
+    @contextmanager
+    def _answering(self, asked: "SimpleQueue[Asked | None]") -> Iterator[None]:
+        """Answer what is asked in a second thread; at the end of the block, in this one, too, until everything is answered."""
+        other = copy.copy(self)
+        other._connection = self._connection.cursor()
+        [(catalog,)] = self._connection.execute("SELECT current_catalog()").fetchall()
+        other._connection.execute(f"SET TimeZone = 'UTC'; USE {catalog}")
+        thread = threading.Thread(target=other._answer, args=(asked,), daemon=True)
+        thread.start()
+        try:
+            yield
+            asked.put(None)
+            asked.put(None)
+            self._answer(asked)
+        except BaseException:
+            with suppress(Empty):
+                while True:
+                    asked.get_nowait()
+            asked.put(None)
+            other._connection.interrupt()
+            raise
+        finally:
+            thread.join()
+            other._connection.close()
+
+    def _answer(self, asked: "SimpleQueue[Asked | None]") -> None:
+        while (each := asked.get()) is not None:
+            try:
+                self._answers[_key(*each)] = self._rows(*each)
+            except Exception as error:
+                self._answers[_key(*each)] = error
+
+    def _length(self, asked: "Asked") -> int:
+        """Return how long the SQL of an analysis and its views is: about as long takes its answer."""
+        analysis, _ = asked
+        return len(analysis.sql) + sum(len(view.sql) for view in library.views_needed(analysis, self._views))
 
     def _selects_any(self, analysis: Analysis, values: Mapping[str, Value]) -> bool:
         """Whether the tables have a row without which the analysis has none: that is found out in a millisecond."""
@@ -323,7 +377,7 @@ class Database(ClosedOnExit):
 
         A user's query gets more memory than an analysis: unlike an analysis, it is not retried with more.
         """
-        self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
+        self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}MB'")
         listed = ", ".join(quoted(str(path)) for path in self._parquet)
         self._connection.execute(f"SET allowed_paths = [{listed}]")
         self._connection.execute("SET python_enable_replacements = false")
@@ -332,8 +386,6 @@ class Database(ClosedOnExit):
 
     def close(self) -> None:
         """Close DuckDB and remove its files."""
-        if self._second is not None:
-            self._second.stop()
         if hasattr(self, "_connection"):
             self._connection.close()
         if self._directory is not None:
@@ -376,7 +428,7 @@ class Database(ClosedOnExit):
                 try:
                     return run()
                 except duckdb.OutOfMemoryException:
-                    if steps == len(_MoreMemory.STEPS):
+                    if steps == len(self._more_memory.steps):
                         raise
                 steps = self._more_memory.take(self._connection, steps + 1)
         finally:
@@ -456,13 +508,12 @@ class _MoreMemory:
     """The threads and the memory of a DuckDB, which all of its connections share: restored when no query needs more.
 
     Args:
-        memory: how much it has otherwise, as DuckDB writes it.
+        memory: how many MB it has otherwise.
     """
 
-    STEPS = ("threads = 1", *(f"memory_limit = '{more}'" for more in MORE_MEMORY))
-
-    def __init__(self, memory: str) -> None:
+    def __init__(self, memory: int) -> None:
         self._memory = memory
+        self.steps = ("threads = 1", *(f"memory_limit = '{more}MB'" for more in MORE_MEMORY if more > memory))
         self._threads = 0
         self._taken = 0  # how many of the steps
         self._users = 0  # queries that needed one
@@ -478,7 +529,7 @@ class _MoreMemory:
                 [(self._threads,)] = connection.execute("SELECT current_setting('threads')").fetchall()
             self._users += steps == 1
             steps = max(steps, 2) if self._threads == 1 else steps
-            for step in self.STEPS[self._taken : steps]:
+            for step in self.steps[self._taken : steps]:
                 connection.execute(f"SET {step}")
             self._taken = max(self._taken, steps)
             return steps
@@ -491,64 +542,9 @@ class _MoreMemory:
             self._users -= 1
             if not self._users:
                 with suppress(duckdb.OutOfMemoryException):  # another query uses more than that just now
-                    connection.execute(f"SET memory_limit = '{self._memory}'")
+                    connection.execute(f"SET memory_limit = '{self._memory}MB'")
                 connection.execute(f"SET threads = {self._threads}")
                 self._taken = 0
-
-
-class _SecondThread:
-    """Answers analyses from the last one on, while the caller's thread answers them from the first one on.
-
-    Args:
-        database: with the same tables, views and facts, through another connection.
-        left: the analyses with values for their parameters.
-    """
-
-    def __init__(self, database: Database, left: list[tuple[Analysis, dict[str, Value]]]) -> None:
-        self._database = database
-        self._left = {_key(*each): each for each in left}
-        self._begun: dict[Key, threading.Event] = {}
-        self._lock = threading.Lock()  # of both
-        self._answers: dict[Key, pyarrow.Table | Exception] = {}
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def rows(self, key: Key) -> "pyarrow.Table | None":
-        """Return what the thread found, or raise it; None if it has not begun with this analysis, and will not."""
-        with self._lock:
-            self._left.pop(key, None)
-            ended = self._begun.get(key)
-        if ended is None:
-            return None
-        ended.wait()
-        answer = self._answers[key]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def stop(self) -> None:
-        """End the thread, and close its connection."""
-        with self._lock:
-            self._left.clear()
-        self._database.connection.interrupt()
-        self._thread.join()
-        self._database.connection.close()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._left:
-                    return
-                key, asked = self._left.popitem()
-                self._begun[key] = threading.Event()
-            self._answer(key, asked)
-
-    def _answer(self, key: Key, asked: tuple[Analysis, dict[str, Value]]) -> None:
-        try:
-            self._answers[key] = self._database._rows(*asked)
-        except Exception as error:
-            self._answers[key] = error
-        self._begun[key].set()
 
 
 def _condition(analysis: Analysis, values: Mapping[str, Value], suffix: str = "") -> tuple[str, dict[str, Any]]:

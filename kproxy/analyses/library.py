@@ -93,24 +93,28 @@ def tables_needed(analysis: Analysis | View, views: Mapping[str, View]) -> set[s
 
 
 def reads_records(analysis: Analysis, views: Mapping[str, View]) -> bool:
-    """Whether it reads the table records. Few do: SQL is parsed only if the name stands where a table can."""
-    texts = [analysis.sql, *(view.sql for view in views.values())]
-    return any(map(_may_read_records, texts)) and "records" in tables_needed(analysis, views)
+    """Whether it reads the table records. Few do: users' SQL is parsed only if the name stands where a table can."""
+    sources: list[Analysis | View] = [analysis, *views.values()]
+    return any(map(_may_read_records, sources)) and "records" in tables_needed(analysis, views)
 
 
-@functools.lru_cache(maxsize=1024)
-def _may_read_records(sql: str) -> bool:
-    return any(before.split()[-1:] in (["FROM"], ["JOIN"]) for before in re.split(r'"?\bRECORDS\b', sql.upper())[:-1])
+def _may_read_records(source: Analysis | View) -> bool:
+    if (tables := _built_in().tables.get(source.path)) is not None:
+        return "records" in tables
+    parts = re.split(r'"?\bRECORDS\b', source.sql.upper())
+    return any(before.split()[-1:] in (["FROM"], ["JOIN"]) for before in parts[:-1])
 
 
 def tables_of(source: Analysis | View) -> tuple[str, ...]:
     """The names after FROM and JOIN, sorted, without those that WITH defines."""
+    if (tables := _built_in().tables.get(source.path)) is not None:
+        return tables
     return _tables_in(source.sql, source.path)
 
 
 @functools.lru_cache(maxsize=1024)
 def _tables_in(sql: str, path: str) -> tuple[str, ...]:
-    """As ``tables_in``; the built-in files are written so that no parser is needed, which takes milliseconds for each."""
+    """As ``tables_in``; what kproxy brings is written so that no parser is needed, which takes milliseconds for each."""
     if not path.startswith(OURS):
         return tables_in(sql)
     text = COMMENT.sub("", sql)
@@ -161,11 +165,12 @@ def _check_folder(folder: Path) -> None:
 
 
 class BuiltIn(Struct, frozen=True):
-    """The built-in files. ``digest`` is that of their bytes and of the code that reads them."""
+    """The built-in files. ``digest`` is that of their bytes and of the code that reads them; ``tables`` has them by path."""
 
     digest: bytes
     analyses: dict[str, Analysis]
     views: dict[str, View]
+    tables: dict[str, tuple[str, ...]]
 
 
 @functools.cache
@@ -176,7 +181,10 @@ def _built_in() -> BuiltIn:
         if kept.digest == digest:
             return kept
     views = {path.stem: read_view(path) for path in _files(BUILT_IN / "views")}
-    made = BuiltIn(digest=digest, analyses=dict(_read_folder(BUILT_IN / "sql")), views=views)
+    analyses = dict(_read_folder(BUILT_IN / "sql"))
+    sources: list[Analysis | View] = [*analyses.values(), *views.values()]
+    tables = {source.path: _tables_in(source.sql, source.path) for source in sources}
+    made = BuiltIn(digest=digest, analyses=analyses, views=views, tables=tables)
     with suppress(OSError, RuntimeError):
         _keep(made)
     return made
@@ -190,7 +198,7 @@ def _kept_in() -> Path:
 
 def _digest() -> bytes:
     total = hashlib.blake2b()
-    for path in (Path(reading.__file__), *sorted(BUILT_IN.rglob("*.sql"))):
+    for path in (Path(__file__), Path(reading.__file__), *sorted(BUILT_IN.rglob("*.sql"))):
         total.update(str(path).encode() + path.read_bytes())
     return total.digest()
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
-from kproxy.output.tables import TABLES, Column, Table, schema_of
-from kproxy.output.tables.parquet import MARKER, check_marker
+from kproxy.output.tables import TABLES, Column, Table
+from kproxy.output.tables.parquet import LIST, MARKER, STRUCT, check_marker, members_of
 from kproxy.pipeline.inputs import Files, Input, files_of, find_inputs
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.table_output import TableOutput
@@ -30,6 +30,11 @@ Connect: TypeAlias = Callable[[bool], "duckdb.DuckDBPyConnection"]  # True: for 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
 LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # folders with which a table lists its current files
 MICRO = 1_000_000
+TYPES = {
+    **{"bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT"},
+    **{"double": "DOUBLE", "string": "VARCHAR", "binary": "BLOB"},
+    **dict.fromkeys(("timestamp[ms, tz=UTC]", "timestamp[us, tz=UTC]"), "TIMESTAMP WITH TIME ZONE"),
+}
 
 
 class Reading:
@@ -159,9 +164,8 @@ class Loader:
             self.segments_again += segments_again
 
     def _create(self, table: Table, name: str) -> None:
-        self._connection.register("_empty", schema_of(table).empty_table())
-        self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _empty")
-        self._connection.unregister("_empty")
+        columns = ", ".join(f'"{column.name}" {duckdb_type(column.type)}' for column in table.columns)
+        self._connection.execute(f"CREATE TABLE {name} ({columns})")
 
     def _read_parquet(self, table: Table, files: list[Path], like: str) -> str:
         """Return a SELECT of the contract's columns; columns that files of an older kproxy lack are NULL."""
@@ -244,6 +248,15 @@ class _Rows(TableOutput):
 def _read_all(files: Files, source: Input, steps: Iterator[None]) -> None:
     for _ in steps:
         pass
+
+
+def duckdb_type(text: str) -> str:
+    """Return DuckDB's type for a type as the contracts of the tables write it. Raises KeyError for any other text."""
+    if inner := LIST.fullmatch(text):
+        return f"{duckdb_type(inner[1])}[]"
+    if inner := STRUCT.fullmatch(text):
+        return f"STRUCT({', '.join(f'{name} {duckdb_type(kind)}' for name, kind in members_of(inner))})"
+    return TYPES[text]
 
 
 def _column(column: Column, kind: str, exists: bool) -> str:

@@ -45,7 +45,7 @@ MOST_KEPT = 256 * 1024 * 1024
 LOOK_MS = 100  # of a pipe
 LOOK = 256  # packets or lines between two checks of the time
 SHOW_S = 0.5  # between two updates of what the page shows while reading
-MEMORY = "160MB"  # that DuckDB may use
+MEMORY = 160  # MB that DuckDB may use
 # Tables removed with their exchanges
 WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors", "partition_states", "share_deliveries")
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from kproxy.analyses.duck import SAFE, Database
-from kproxy.analyses.loading import quoted, table_files
+from kproxy.analyses.loading import duckdb_type, quoted, table_files
 from kproxy.errors import UsageError
 from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES
@@ -30,14 +30,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow
 
-MEMORY = "192MB"  # that DuckDB may use; the analyses may use as much again
+MEMORY = 192  # MB that DuckDB may use; the analyses may use as much again
 # What each connection has; older tables of exchanges have no column broker
 ENDS = frozenset(ADDED.keys() - {"number", "request_ns", "response_ns"}) | {"broker"}
-TYPES = {  # of the contract's columns that the page has, as DuckDB names them
-    "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
-    "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
-    "int64": "BIGINT",
-}  # fmt: skip
 MOST_LOOKED_UP = 2_000  # rows of a query
 MOST_LOOKING_SECONDS = 10.0  # for damages in all files: every value is read
 NAMED = re.compile(r'^.*Failed to read file "[^"]*": ')  # what DuckDB writes before the damage itself
@@ -85,7 +80,7 @@ class Tabled(Store):
         self._database: Database | None = None
         self._opening = threading.Lock()
         self._connection = duckdb.connect(config=SAFE)
-        self._connection.execute(f"SET memory_limit = '{MEMORY}'")
+        self._connection.execute(f"SET memory_limit = '{MEMORY}MB'")
         self._connection.execute("SET TimeZone = 'UTC'")
         self._looking = threading.Lock()
         tables = [table_files(directory) for directory in directories]
@@ -334,7 +329,7 @@ def _expression(name: str, file: _File) -> str:
     if name in file.columns:
         return f'"{name}"'
     kind = next(column.type for column in EXCHANGES.columns if column.name == name)
-    return f'NULL::{TYPES[kind]} AS "{name}"'
+    return f'NULL::{duckdb_type(kind)} AS "{name}"'
 
 
 def _has(file: _File, numbers: Sequence[int] | None) -> bool:
@@ -360,7 +355,7 @@ def damages_of(paths: Iterable[Path]) -> list[str]:
     damages: list[str] = []
     work = Work(MOST_LOOKING_SECONDS)
     with duckdb.connect(config=SAFE) as connection:  # its own connection: a fault may have broken the other one
-        connection.execute(f"SET memory_limit = '{MEMORY}'")
+        connection.execute(f"SET memory_limit = '{MEMORY}MB'")
         for path in paths:
             try:
                 with work.ended_by(connection.interrupt):

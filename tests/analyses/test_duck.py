@@ -182,7 +182,7 @@ def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> 
 def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored() -> None:
     query = "SELECT CAST(current_setting('threads') AS BIGINT), current_setting('memory_limit')"
     seen: list[tuple[int, str]] = []
-    with Database([ORDERS]) as database:
+    with Database([ORDERS], memory=48) as database:
         database.connection.execute("SET threads = 2")
 
         def run() -> None:
@@ -217,7 +217,7 @@ def test_what_one_thread_restores_another_still_has() -> None:
             calls.append("less")
             raise duckdb.OutOfMemoryException("one thread")
 
-    with Database([ORDERS]) as first, ThreadPoolExecutor(1) as thread:
+    with Database([ORDERS], memory=48) as first, ThreadPoolExecutor(1) as thread:
         first.connection.execute("SET threads = 2")
         second = first.over(first.connection.cursor())
         limit = thread.submit(second._with_more_memory, needs_more)

@@ -173,7 +173,7 @@ def _leaves(column: Column) -> list[str]:
     if not column.type.startswith("list<"):
         return [column.name]
     struct = STRUCT.search(column.type)
-    members = [] if struct is None else [f".{name}" for name, _ in _members(struct)]
+    members = [] if struct is None else [f".{name}" for name, _ in members_of(struct)]
     return [f"{column.name}.list.element{member}" for member in members or [""]]
 
 
@@ -247,7 +247,7 @@ LIST = re.compile(r"list<(.+)>")
 STRUCT = re.compile(r"struct<(.+)>")
 
 
-def _members(struct: re.Match[str]) -> list[tuple[str, str]]:
+def members_of(struct: re.Match[str]) -> list[tuple[str, str]]:
     """Return the names and types in a struct."""
     pairs = (member.partition(": ") for member in struct[1].split(", "))
     return [(name, kind) for name, _, kind in pairs]
@@ -268,7 +268,7 @@ def arrow_type(text: str) -> "pyarrow.DataType":
     if inner := LIST.fullmatch(text):
         return pa.list_(pa.field("element", arrow_type(inner[1]), nullable=False))
     if inner := STRUCT.fullmatch(text):
-        return pa.struct([pa.field(name, arrow_type(kind), nullable=name != "key") for name, kind in _members(inner)])
+        return pa.struct([pa.field(name, arrow_type(kind), nullable=name != "key") for name, kind in members_of(inner)])
     if text.startswith("timestamp["):
         return pa.timestamp(text[10:12], "UTC")
     return pa.type_for_alias(text)
