@@ -8,6 +8,7 @@
     facts.py        tables of facts: API versions of each Kafka release and client library, error codes
     loading.py      sources (captures, decoded logs, directories of tables) to DuckDB's tables; ranges of time and sides of a diff
     duck.py         Database: sources in DuckDB, with views and facts; runs analyses
+    scratch.py      the directory where DuckDB keeps tables until a command ends
     topic_view.py   the view of one topic's records by their fields (kproxy sql --view)
     queries.py      users' own queries (kproxy sql), which read the tables and nothing else; prompt.py is their prompt
     examples.sql    questions with their queries, which kproxy sql --examples prints

@@ -8,16 +8,11 @@ place.
 """
 
 import copy
-import fcntl
-import os
 import re
-import shutil
 import signal
-import stat
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -31,6 +26,7 @@ from kproxy.analyses.analysis import Analysis, Value, View, bind, known_to, mist
 from kproxy.analyses.dialect import prepare, refused
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Kind, Loader, Reading, Source, Span, Watch, identify_source, quoted
+from kproxy.analyses.scratch import ScratchDirectory
 from kproxy.capture.reader import ClosedOnExit
 from kproxy.errors import NoRoom, UsageError
 from kproxy.output.tables import TABLES
@@ -73,11 +69,6 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
 }
 # The text of DuckDB's error; while rows are fetched, it is in an error of Arrow
 WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
-PREFIX = "kproxy-tables-"
-LOCK = "in-use"
-UNLOCKED_S = (
-    60  # without a lock for longer: its process was killed before it had one, or while it removed the directory
-)
 
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
@@ -86,34 +77,6 @@ def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
     for name in ("duckdb", "pyarrow", "pytz", *more):
         if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
             raise UsageError(f"this needs {name}: pip install 'kproxy-kafka[{extra}]'")
-
-
-class ScratchDirectory:
-    """The directory where DuckDB keeps tables until ``cleanup``. Raises OSError where it cannot be made.
-
-    *folder*: where it is made; None: where temporary files are.
-
-    A killed process cannot remove its directory, so the next kproxy does. Each process holds a lock (flock) on a file in its
-    directory; the kernel releases the lock when the process ends, so a directory whose lock is free is abandoned. Process ids
-    would not do: containers that share a directory for temporary files may use the same ids.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        within = Path(tempfile.gettempdir()) if folder is None else folder
-        remove_abandoned(within)
-        self._directory = tempfile.TemporaryDirectory(prefix=PREFIX, dir=within)
-        self.name = self._directory.name
-        try:
-            self._lock = _lock(Path(self.name))
-        except BaseException:
-            self._directory.cleanup()
-            raise
-
-    def cleanup(self) -> None:
-        self._directory.cleanup()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
 
 
 class Database(ClosedOnExit):
@@ -622,42 +585,3 @@ def ends_at_interrupt() -> Iterator[None]:
 def _interrupt_once(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def remove_abandoned(folder: Path) -> None:
-    """Remove the directories of ended processes of this user in *folder*. What cannot be removed stays."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        directories = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
-        for directory in directories:
-            with suppress(OSError):
-                _remove_if_abandoned(directory)
-
-
-def _lock(directory: Path) -> int:
-    """Lock a new file before it gets its final name, so that a file with that name is always locked."""
-    unnamed = directory / "new"
-    descriptor = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        unnamed.rename(directory / LOCK)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _remove_if_abandoned(directory: Path) -> None:
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return
-    try:
-        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        if time.time() - status.st_mtime > UNLOCKED_S:
-            shutil.rmtree(directory)
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(directory)
-    finally:
-        os.close(descriptor)

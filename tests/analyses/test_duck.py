@@ -18,8 +18,9 @@ import pytest
 
 from kproxy.analyses import duck, library, loading
 from kproxy.analyses.analysis import bind
-from kproxy.analyses.duck import LOCK, PREFIX, Database, ScratchDirectory, ends_at_interrupt
+from kproxy.analyses.duck import Database, ends_at_interrupt
 from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, table_files
+from kproxy.analyses.scratch import LOCK, PREFIX, ScratchDirectory
 from kproxy.cli import main
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES

@@ -17,8 +17,8 @@ import pytest
 from msgspec.structs import replace
 
 import kproxy.spark.ingest
-from kproxy.analyses.duck import PREFIX
 from kproxy.analyses.library import load_views
+from kproxy.analyses.scratch import PREFIX
 from kproxy.capture import Capture
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.segments import SEGMENT_HEADER

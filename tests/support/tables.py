@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from kproxy.analyses.duck import ScratchDirectory
 from kproxy.analyses.loading import Reading
+from kproxy.analyses.scratch import ScratchDirectory
 from kproxy.cli import main
 from kproxy.output.tables import TABLES, Tables
 from kproxy.protocol import message
