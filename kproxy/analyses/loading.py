@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table
-from kproxy.output.tables.parquet import LIST, MARKER, STRUCT, check_marker, members_of
+from kproxy.output.tables.parquet import LIST, MARKER, STRUCT, check_marker, members_of, missing_parts
 from kproxy.pipeline.inputs import Files, Input, files_of, find_inputs
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.table_output import TableOutput
@@ -104,6 +104,7 @@ class Loader:
         """Create all tables, named with the prefix, and fill them from the sources."""
         directories = [source.path for source in sources if source.kind is Kind.TABLES]
         self._count(None if directories else 0)
+        self.damages += [sentence for directory in directories for sentence in missing_parts(directory)]
         files = [source.path for source in sources if source.kind is Kind.EVENTS]
         decoded = f"{prefix}_decoded_" if directories else prefix
         inserted = _Inserter(
@@ -155,7 +156,7 @@ class Loader:
             self.damages += [*inputs.damages, *run.damages]
             self._count(run.segments_again)
             self.viewers = run.viewers
-        self.notes += inputs.notes
+        self.notes += [*inputs.notes, *run.notes]
 
     def _count(self, segments_again: int | None) -> None:
         if self.segments_again is None or segments_again is None:

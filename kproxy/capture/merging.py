@@ -9,20 +9,35 @@ first packet, and files that overlap are merged, each in its own order. So a con
 is a gap of the connections that it cuts, and what several files have of a connection (both sides, a mirror port) counts once,
 as retransmissions do in one file. A packet that another file has too, with the same bytes at the same time, is passed over.
 
+A clock that was set back makes the rotated files of one host overlap. Their names (ROTATED) have numbers, so each of them is read
+to its end before the one with the next number is begun, unless that one is from an earlier capture with the same name.
+
 Memory and descriptors are bounded for any number of files: a file is open only while it is being read, and the buffers of files
 that overlap share MOST_BUFFERED bytes, with SMALLEST_BUFFER for each at least.
 """
 
 import heapq
 import os
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
 
 from kproxy.capture.items import Packet
-from kproxy.capture.reader import BUFFER_SIZE, Capture, ClosedOnExit, PacketRun, name_of, open_raw, see_through
+from kproxy.capture.reader import (
+    BUFFER_SIZE,
+    Capture,
+    ClosedOnExit,
+    PacketRun,
+    name_of,
+    open_capture,
+    open_raw,
+    see_through,
+)
 from kproxy.capture.reassembly import Flows
 from kproxy.capture.scanners import PacketBatch
 from kproxy.errors import CaptureError
@@ -31,6 +46,8 @@ MOST_BUFFERED = 64 << 20
 SMALLEST_BUFFER = 64 << 10
 NEVER = (1 << 63) - 1  # ns: after all packets
 NO_PACKETS = -(1 << 63)  # the time of a file without packets, which may still have secrets of TLS
+# x_00007_20261121093000.pcapng of dumpcap and editcap, x.pcap7 of tcpdump, where x.pcap is the first, x.000007.pcapng of kproxy
+ROTATED = re.compile(r"(.*)_(\d{5})_\d{14}(?:\..*)?|(.*\.)(\d{6})\.pcapng(?:\.\w+)?|(.*\.p?cap)(\d*)(?:\.\w+)?")
 TURNS = 64  # turns back to an earlier file, after which the files overlap, and their clocks may differ
 
 
@@ -50,6 +67,37 @@ def begin_of(path: Path, capture: Capture) -> CaptureFile:
     """Read an open capture up to its first packet."""
     first = next((batch.time_at(0) for batch in capture.batches()), NO_PACKETS)
     return CaptureFile(first, path, tuple(capture.secrets))
+
+
+def successors(files: Sequence[CaptureFile]) -> dict[int, int]:
+    """Index of a rotated file -> index of the one that was written next. Times decide where names have the same number."""
+    series: dict[tuple[Path, str], list[tuple[int, int]]] = {}
+    for index, file in enumerate(files):
+        if not file.is_empty and (match := ROTATED.fullmatch(file.path.name)):
+            stem, number = (part for part in match.groups() if part is not None)
+            series.setdefault((file.path.parent, stem), []).append((int(number or 0), index))
+    found, later = {}, set()
+    for members in filter(_have_numbers_once, series.values()):
+        began = 0  # when the first of consecutive files did
+        for (number, index), (following, after) in pairwise(sorted(members)):
+            began, first = began if index in later else files[index].first_ns, files[after].first_ns
+            if following == number + 1 and (first >= began or first >= _end_of(files[index])):
+                found[index] = after
+                later.add(after)
+    return found
+
+
+def _have_numbers_once(members: list[tuple[int, int]]) -> bool:
+    return len({number for number, _ in members}) == len(members)
+
+
+def _end_of(file: CaptureFile) -> int:
+    """Return the time of the last packet."""
+    last = NEVER
+    with suppress(CaptureError), open_capture(file.path) as capture:
+        for batch in capture.batches():
+            last = batch.time_at(batch.count - 1)
+    return last
 
 
 class ReopenedFile:
@@ -85,6 +133,7 @@ class _Reading:
         self.capture = Capture(see_through(self.raw, name_of(file.path)), name_of(file.path), buffer_size)
         self.batch = PacketBatch(1)
         self.index = 0
+        self.packets = self.passed_over = 0
         self._batches = self.capture.batches()
         self._known = len(file.secrets)
 
@@ -107,14 +156,19 @@ class MergedCapture(ClosedOnExit):
     """Several capture files that are read as one Capture; iterate once. *files*: in any order.
 
     Damage ends the file that has it; ``damages`` has a sentence for each.
+    ``notes`` has one if files have only packets that other files have, too.
     """
 
     def __init__(self, files: Sequence[CaptureFile]) -> None:
         self.name = str(next((file for file in files if not file.is_empty), files[0]).path)
         self.damages: list[str] = []
+        self._copies: list[str] = []  # files without packets of their own
         self.flows: Flows | None = None
         self.secrets = [secret for file in files for secret in file.secrets]
-        self._waiting = deque(enumerate(sorted(files)))
+        self._files = sorted(files)
+        self._next = successors(self._files)
+        later = set(self._next.values())
+        self._waiting = deque(entry for entry in enumerate(self._files) if entry[0] not in later)
         self._reading: list[
             tuple[int, int, _Reading]
         ] = []  # a heap: the time of its next packet, its place in the order
@@ -124,6 +178,11 @@ class MergedCapture(ClosedOnExit):
         self._turns_back = 0
         self._seen_at = NO_PACKETS
         self._seen: set[bytes] = set()  # packets with this time
+
+    @property
+    def notes(self) -> list[str]:
+        more = f" and {len(self._copies) - 1:,} more" if len(self._copies) > 1 else ""
+        return [f"all packets of {name}{more} are in other files, too: they count once" for name in self._copies[:1]]
 
     @property
     def position(self) -> int:
@@ -150,6 +209,7 @@ class MergedCapture(ClosedOnExit):
                 self._note_turn(place)  # not for packets that are passed over: those of a copy are in no disorder
                 yield run
             self._note_seen(one, stop, until)
+            one.packets += stop - one.index
             one.index = stop
             more = one.has_more()
             self.secrets += one.fresh_secrets()
@@ -158,6 +218,7 @@ class MergedCapture(ClosedOnExit):
             else:
                 heapq.heappop(reading)
                 self._end(one)
+                self._begin_next(place)
 
     def __iter__(self) -> Iterator[Packet]:
         for batch, first, stop in self.runs():
@@ -177,20 +238,33 @@ class MergedCapture(ClosedOnExit):
         """Begin to read the files whose first packets are due."""
         while self._waiting and (not self._reading or self._waiting[0][1].first_ns < self._reading[0][0]):
             place, file = self._waiting.popleft()
-            size = max(SMALLEST_BUFFER, min(BUFFER_SIZE, MOST_BUFFERED // (len(self._reading) + 1)))
-            try:
-                one = _Reading(file, size)
-            except CaptureError as error:  # it is gone, or another file has its name
-                self.damages.append(str(error))
-                continue
-            if one.has_more():
-                heapq.heappush(self._reading, (one.batch.time_at(one.index), place, one))
-                self.secrets += one.fresh_secrets()
-            else:
-                self._end(one)
+            if not self._begin(place, file):
+                self._begin_next(place)
+
+    def _begin_next(self, place: int) -> None:
+        """Begin to read the file that was written after the one at a place; if it has no packets, the next one."""
+        while (after := self._next.get(place)) is not None and not self._begin(after, self._files[after]):
+            place = after
+
+    def _begin(self, place: int, file: CaptureFile) -> bool:
+        """Begin to read a file; return whether there is a packet."""
+        size = max(SMALLEST_BUFFER, min(BUFFER_SIZE, MOST_BUFFERED // (len(self._reading) + 1)))
+        try:
+            one = _Reading(file, size)
+        except CaptureError as error:  # it is gone, or another file has its name
+            self.damages.append(str(error))
+            return False
+        if not one.has_more():
+            self._end(one)
+            return False
+        heapq.heappush(self._reading, (one.batch.time_at(one.index), place, one))
+        self.secrets += one.fresh_secrets()
+        return True
 
     def _end(self, one: _Reading) -> None:
         self.damages += one.capture.damages
+        if one.packets and one.passed_over == one.packets:
+            self._copies.append(one.capture.name)
         self._read[0] += one.capture.position
         self._read[1] += one.raw.position
         one.capture.close()
@@ -220,6 +294,7 @@ class MergedCapture(ClosedOnExit):
                 if first < index:
                     yield one.batch, first, index
                 first = index + 1
+                one.passed_over += 1
             index += 1
         if first < stop:
             yield one.batch, first, stop

@@ -191,7 +191,7 @@ def decode(
     if not options.quiet:
         _print_summary(run, summary)
     faults = [] if run.schemas is None else run.schemas.faults
-    for sentence in [*inputs.notes, *faults, *damages]:
+    for sentence in [*inputs.notes, *run.notes, *faults, *damages]:
         print(f"kproxy: {sentence}", file=sys.stderr)
     return INTERRUPTED if run.interrupted and not follow else DAMAGED if damages else DONE
 

@@ -78,6 +78,7 @@ class Part(Struct, frozen=True):
 
     connections: int
     damages: list[str]
+    notes: list[str]
     passed_over: dict[str, int]
     faults: dict[str, int]
     groups: dict[str, Protocols]
@@ -100,6 +101,7 @@ class Run(Closing):
         self.options = options
         self.condition = None if options.where is None else _compile(options.where)
         self.damages: list[str] = []  # where a source could not be read further, and why
+        self.notes: list[str] = []  # of MergedCapture
         self.interrupted = False  # ``interrupt`` ended a source early
         self.packets_passed_over: dict[str, int] = {}  # in captures, by reason
         self.segments_again: int | None = 0  # of TCP, with bytes captured before; None once a log was read
@@ -205,14 +207,14 @@ class Run(Closing):
         """Return the counts of ``read_part``."""
         keylog = self.keylog.lines, self.keylog.passed_over
         groups = dict(self._opener.groups)
-        return Part(self._connections, self.damages, self.packets_passed_over, self.faults, groups, keylog)
+        return Part(self._connections, self.damages, self.notes, self.packets_passed_over, self.faults, groups, keylog)
 
     def add_parts(self, parts: list[Part]) -> None:
         """Add the counts of all parts of a capture, as if this run had read it."""
         self._sources += 1
         self._connections = max(part.connections for part in parts)
         self.damages = max((part.damages for part in parts), key=len)  # some differences only the flow's own part sees
-        self.packets_passed_over = parts[0].passed_over
+        self.notes, self.packets_passed_over = parts[0].notes, parts[0].passed_over
         self.keylog.lines, self.keylog.passed_over = map(max, zip(*(part.keylog for part in parts), strict=True))
         for part in parts:
             for group_id, protocols in part.groups.items():
@@ -362,6 +364,7 @@ class Run(Closing):
         if capture is None:
             return
         self.damages += capture.damages
+        self.notes += capture.notes if isinstance(capture, MergedCapture) else []
         if capture.flows is None:
             return
         if capture.flows.mixed:

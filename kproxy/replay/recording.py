@@ -121,7 +121,7 @@ def read_recording(
                     pass
         damages = [*inputs.damages, *run.damages]
     recording = collector.finish(damages)
-    recording.notes = inputs.notes
+    recording.notes = [*inputs.notes, *run.notes]
     return recording
 
 

@@ -39,7 +39,7 @@ from kproxy.analyses.duck import RECORDS_MEMORY, Database
 from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES, schema_of
-from kproxy.output.tables.parquet import MARKER, marker_text
+from kproxy.output.tables.parquet import MARKER, marker_text, missing_parts
 from kproxy.pipeline.inputs import files_of
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.spark.catalog import WRITER
@@ -232,6 +232,7 @@ class SparkTables:
         name, is_here = names[0], has_tables(names[0])
         if is_here and not self.only.narrows:
             identify_source(Path(name))  # in a task, what it raises would be a failure of that
+            self.damages += missing_parts(Path(name))
             yield str(Path(name).absolute())
             return
         if is_here or self._is_of_spark(name):

@@ -156,6 +156,7 @@ class FileRows:
                 yield from self._take()
             self._output.tables.flush()
             self.damages += [*run.damages, *faults_of(self._path, run)]
+            self.notes += run.notes
         view.read_all()
         self.cluster_ids = view.cluster_ids
         yield from self._take()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,26 @@ def test_neither_help_nor_a_small_report_needs_spark(words: list[str], said: str
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n")
     assert said in done.stdout
+
+
+@pytest.mark.parametrize("day_too", [False, True])
+def test_a_file_that_is_gone_from_tables_is_named_unless_all_of_its_day_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], day_too: bool
+) -> None:
+    assert run("ingest", "-o", tmp_path / "out", GOOD) == 0
+    [part] = (tmp_path / "out" / "offsets").rglob("*.parquet")
+    if day_too:
+        shutil.rmtree(part.parent)
+    else:
+        part.rename(part.with_name("other.parquet"))
+    capsys.readouterr()
+    assert (
+        run("report", "-q", "--only", "map", tmp_path / "out")
+        == kproxy.main(["report", "-q", "--only", "map", str(tmp_path / "out")], standalone_mode=False)
+        == (0 if day_too else 3)
+    )
+    said = f"{part}: gone, and so are its rows; kproxy-spark ingest --again writes them"
+    assert " ".join(capsys.readouterr().err.split()).count(said) == (0 if day_too else 2)
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MARKER = "_kproxy.json"
 WRITER = "kproxy decode"
+ENTRIES = "_kproxy/files"
 PART = "part-00000.parquet"
 OURS = re.compile(r"part-\d{5}\.parquet(\.tmp)?")
 GROUP_ROWS = 131_072
@@ -104,6 +105,24 @@ def check_marker(place: str, content: bytes | None, there: Container[str] = TABL
             raise UsageError(
                 f"{place} is not complete: its table {name} is gone; read the captures again, into a new directory"
             )
+
+
+def missing_parts(directory: Path) -> list[str]:
+    """Return a sentence if files of ingest are gone from days that have others; days may be removed as a whole."""
+    entries = [
+        msgspec.json.decode(file.read_bytes(), type=Written) for file in sorted((directory / ENTRIES).glob("*.json"))
+    ]
+    parts = [directory / part for entry in entries if entry.state == "done" for part in entry.parts]
+    gone = [part for part in parts if not part.exists() and part.parent.exists()]
+    more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+    return [f"{part}{more}: gone, and so are its rows; kproxy-spark ingest --again writes them" for part in gone[:1]]
+
+
+class Written(msgspec.Struct):
+    """What is read of an Entry of kproxy.spark.catalog: the files with the rows of a capture."""
+
+    state: str
+    parts: list[str] = []
 
 
 class MarkedTable(msgspec.Struct):
