@@ -17,6 +17,8 @@ from kproxy.analyses.facts import (
     version_order,
 )
 from kproxy.analyses.loading import Reading
+from kproxy.protocol import ApiKey
+from tests.support.scenes import Rows
 
 
 def versions(release: str) -> dict[str, tuple[int, int]]:
@@ -125,6 +127,24 @@ def test_producers_are_known_by_the_versions_that_they_ask_for() -> None:
 def test_a_client_that_asks_as_no_known_library_does_stays_unknown() -> None:
     """sarama told to speak as in 0.8.2: Produce v0 and Metadata v0 are too few to tell."""
     assert found("sarama-1.42.1-version-0.8.2", "produces", "software", "inferred", "library") == {(None, False, None)}
+
+
+def test_java_begins_to_count_at_0(tmp_path: Path) -> None:
+    """kafka-python that is told a release asks for the versions that Java's clients of that release ask for."""
+    tables = Rows()
+    asks = (
+        (ApiKey.API_VERSIONS, 0),
+        (ApiKey.METADATA, 2),
+        (ApiKey.PRODUCE, 2),
+        (ApiKey.FETCH, 3),
+        (ApiKey.JOIN_GROUP, 1),
+    )
+    for number in (0, 1):
+        client = tables.client(f"from-{number}")
+        for at, (api, version) in enumerate(asks):
+            client.ask(at, api, api_version=version, correlation_id=at + number)
+    rows = {row["client_id"]: row["software"] for row in tables.answer(tmp_path, "inventory")}
+    assert rows == {"from-0": "apache-kafka-java", "from-1": None}
 
 
 def test_a_name_is_not_taken_from_another_system_at_the_same_address() -> None:

@@ -116,18 +116,20 @@ used AS (
       ELSE 0
     END
   ) = 1
-), never_asked AS (  -- clients that were seen from their start, and asked for ApiVersions on no connection: no library that negotiates
-  SELECT c.capture, c.client_address, coalesce(c.client_id, '') AS id
+), habits AS ( -- of clients that were seen from their start
+  SELECT c.capture, c.client_address, coalesce(c.client_id, '') AS id,
+    bool_and(o.begins AND NOT o.negotiates) AS never_asks, -- for ApiVersions: no library that negotiates
+    bool_and(o.begins AND o.counts_from = 1) AS counts_from_one -- Java's begins at 0, and counts on over its connections
   FROM conn c
   JOIN opened_connections o ON o.connection_id = c.connection_id
   GROUP BY c.capture, c.client_address, coalesce(c.client_id, '')
-  HAVING bool_and(o.begins AND NOT o.negotiates)
 ), fits AS (
   SELECT a.capture, a.client_address, a.id, a.apis, f.library, f.first_version, f.last_version, f.first_order, f.last_order, f.known, f.telling
   FROM used_apis a
   JOIN fitting_patterns f ON f.pattern = a.pattern
-  LEFT JOIN never_asked n ON n.capture = a.capture AND n.client_address = a.client_address AND n.id = a.id
-  WHERE n.id IS NULL OR NOT f.negotiates
+  LEFT JOIN habits h ON h.capture = a.capture AND h.client_address = a.client_address AND h.id = a.id
+  WHERE NOT (coalesce(h.never_asks, false) AND f.negotiates)
+    AND NOT (coalesce(h.counts_from_one, false) AND f.library = 'apache-kafka-java') -- kafka-python that is told a release has the same versions
 ), hinted AS (
   SELECT f.*,
     CASE

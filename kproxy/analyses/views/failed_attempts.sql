@@ -24,7 +24,8 @@ WITH tried AS (
     JOIN client_connections AS c ON c.connection_id = e.connection_id
 ), named AS (
     SELECT *, split_part(text, ' ', 1) AS node_id, substr(text, instr(text, ' ') + 1) AS address,
-        regexp_extract(text, ':([0-9]+)$', 1) AS port, regexp_matches(text, '^-?[0-9]+ (\[.*\]|[0-9.]+):[0-9]+$') AS is_ip
+        regexp_extract(text, ':([0-9]+)$', 1) AS port, regexp_matches(text, '^-?[0-9]+ (\[.*\]|[0-9.]+):[0-9]+$') AS is_ip,
+        at_us = max(at_us) OVER (PARTITION BY capture, client_address) AS is_last -- of what this client was told
     FROM said
 ), served AS ( -- who was answered where, and when
     SELECT capture, client_address, broker AS address, first_seen_us, last_seen_us
@@ -52,7 +53,7 @@ WITH tried AS (
 ), known AS (
     SELECT s.capture, s.client_address, s.address, s.since_us, s.until_us, s.port,
         max(n.node_id) AS node_id, max(n.address) AS advertised, max_by(n.broker, n.at_us) AS broker, max(n.at_us) AS advertised_us,
-        bool_and(NOT n.is_ip) AS by_port_only
+        bool_and(NOT n.is_ip) AS by_port_only, bool_or(n.is_last AND n.client_address = s.client_address) AS is_believed
     FROM spans AS s
     LEFT JOIN named AS n ON n.capture = s.capture
         AND (n.address = s.address OR (NOT n.is_ip AND n.port = CAST(s.port AS VARCHAR) AND n.client_address = s.client_address))
@@ -88,5 +89,5 @@ LEFT JOIN working AS w ON w.capture = t.capture AND w.client_address = t.client_
 WHERE CASE
     -- where somebody was served, a broker that restarts refuses all others for a while, and serves them after it
     WHEN g.address IS NOT NULL THEN coalesce(r.others, 0) > 0 AND t.at_us <= g.until_us AND t.until_us >= g.since_us
-    -- a broker that is down is advertised for some seconds, until its session ends
-    ELSE k.advertised_us >= k.since_us END
+    -- a broker that is down is advertised for some seconds, until its session ends; some clients never ask again
+    ELSE k.advertised_us >= k.since_us OR (k.is_believed AND k.until_us - k.since_us >= 20000000) END

@@ -334,6 +334,16 @@ def _(tables: Rows, bad: bool) -> None:
     _attempts(tables, "no answer", 1, 11, seconds=7, syns=4)
 
 
+@scene("no_connection", client_id="app", how="no answer", node_id="2", attempts=6, seconds=22, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """A client that asks for Metadata once; the other asks again, and the broker is no longer there."""
+    client = tables.client("app")
+    client.ask(0, ApiKey.METADATA, advertised=["1 10.0.0.9:9092", "2 10.0.0.8:9092"])
+    if not bad:
+        client.ask(9, ApiKey.METADATA, advertised=["1 10.0.0.9:9092"])
+    _attempts(tables, "no answer", 1, 16, seconds=7, syns=4)
+
+
 @scene(
     "no_connection", client_id="app", how="refused", advertised="kafka-2.internal:9093", attempts=6, seconds=10,
     severity="notice",

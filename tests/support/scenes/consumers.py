@@ -351,6 +351,16 @@ def _(tables: Rows, bad: bool) -> None:
         shop.ask(at + 0.5, ApiKey.PRODUCE)
 
 
+@scene("unanswered_requests", client_id="late", requests=3, connections=3, apis=["ApiVersions"])
+def _(tables: Rows, bad: bool) -> None:
+    """The broker has as many connections as it takes, and works on these; or, for all that is seen, it answers nobody."""
+    shop = tables.client("shop")
+    for at in (0, 30, 60):
+        client = tables.client("late", closed_by="client", closed_at=moment(at + 30))
+        client.ask(at, ApiKey.API_VERSIONS, unanswered="the client closed the connection before the response")
+        shop.ask(at + 15, ApiKey.METADATA, **({} if bad else {"unanswered": "the capture ends before the response"}))
+
+
 @scene("cut_connections", client_id="shop", connections=4, seconds=4, unanswered=4, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     """A balancer ends each connection after four seconds; the healthy one's end at very different ages."""
@@ -436,3 +446,14 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(30):
         got = 2 if bad else 10
         consumer.fetch(second, "logs", got * second, end=10 * second + 10, count=got, seconds=0.9)
+
+
+@scene("falling_behind", client_id="cut", cause="broker", behind_seconds=54)
+def _(tables: Rows, bad: bool) -> None:
+    """Its last Fetch is answered after 55 s; the other one goes on over another connection meanwhile."""
+    first, second = tables.client("cut"), tables.client("cut")
+    for at in range(5):
+        first.fetch(at, "logs", 10 * at, end=10 * at + 10, count=10)
+    for at in range(5, 60):
+        (tables.client("else") if bad else second).fetch(at, "logs", 10 * at, end=10 * at + 10, count=10)
+    first.fetch(5, "logs", 50, end=600, count=10, seconds=55)

@@ -89,6 +89,8 @@ def _(tables: Rows, bad: bool) -> None:
     code = E.OFFSET_METADATA_TOO_LARGE if bad else E.REBALANCE_IN_PROGRESS
     client.error(0, ApiKey.OFFSET_COMMIT, code, "orders", 0, group_id="daily", topics=["orders"])
     client.commit(1, "daily", "orders", 5)
+    if not bad:  # the lock of a record ran out
+        client.error(2, ApiKey.SHARE_FETCH, E.INVALID_RECORD_STATE, "orders", 0)
 
 
 @scene("refused_requests", api_name="Metadata", resource="orders/new", error_name="INVALID_TOPIC_EXCEPTION", errors=3)

@@ -304,8 +304,8 @@ def _(tables: Rows, bad: bool) -> None:
     first = leader.ask(0, ApiKey.SYNC_GROUP, group_id="jobs")  # an assignment before the last does not count
     leader.event(0, first, "assign", "jobs", member_id="m-9", generation=1, assignment=[])
     last = leader.ask(1, ApiKey.SYNC_GROUP, group_id="jobs")
-    for number in range(3 if bad else 2):
-        given = [f"jobs-{number}"] if number < 2 else []
+    for number in range(3):  # the other one's assignor shares four partitions unevenly
+        given = [f"{topic}-{number}" for topic in ("jobs", "more")[: 1 if bad else 2]] if number < 2 else []
         leader.event(1, last, "assign", "jobs", member_id=f"m-{number}", generation=2, assignment=given)
 
 

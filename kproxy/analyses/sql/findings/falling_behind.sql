@@ -137,6 +137,10 @@ WITH reads AS (
     ASOF JOIN ends AS e ON e.cluster = s.cluster AND e.topic = s.topic AND e.partition = s.partition AND e.end_offset > s.handled
     JOIN waits AS w ON w.client_id IS NOT DISTINCT FROM s.client_id AND w.client_address = s.client_address AND w.cluster = s.cluster
     WHERE s.until_us - e.at_us >= $min_behind_seconds * 1000000 + w.wait_ms * 1000
+        AND NOT (s.kind = 'fetch' AND EXISTS ( -- it went on over another connection: an answer came long after its request
+            SELECT 1 FROM reads AS r
+            WHERE r.client_id IS NOT DISTINCT FROM s.client_id AND r.client_address = s.client_address AND r.cluster = s.cluster
+                AND r.topic = s.topic AND r.partition = s.partition AND r.at_us < s.until_us AND r.position > s.handled))
     QUALIFY row_number() OVER (
         PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind, s.until_us DESC, s.life) = 1
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought, or it took far longer than it may wait for records

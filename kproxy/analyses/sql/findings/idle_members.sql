@@ -30,7 +30,7 @@ frame:
     members: count(DISTINCT member_id)
     idle: count(DISTINCT CASE WHEN len(assignment) = 0 THEN member_id END)
     partitions: CAST(sum(len(assignment)) AS BIGINT)
-  having: idle >= $min_idle AND partitions > 0
+  having: idle >= $min_idle AND members > partitions AND partitions > 0
   order_by: idle DESC
 */
 WITH assigned AS (

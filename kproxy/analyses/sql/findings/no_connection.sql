@@ -9,7 +9,7 @@ meaning: >
   nothing answers its SYNs, while others are served. If this is the address in advertised.listeners, the client reaches its
   bootstrap server and then nothing.
 basis:
-  rests_on: TCP packets of attempts to connect, the brokers in Metadata answers after the first of them, and the connections of others
+  rests_on: TCP packets of attempts to connect, the brokers in the latest Metadata answers, and the connections of others
   certainty: measured
   wrong_if: the client is served there over a path that was not captured, or a broker whose address is a name is at another one
 columns:

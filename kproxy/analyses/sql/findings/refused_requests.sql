@@ -62,7 +62,7 @@ WITH named AS ( -- each error with what the request was about
             WHEN error_code IN (56, 80, 83) OR (error_code = 2 AND api_key IN (1, 78)) THEN true -- sent again without success
             WHEN api_key IN (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 63, 67, 73, 82, 83, 84, 85, 86, 87) THEN false -- brokers try again
             -- what a client mends by itself: it joins again, heartbeats, begins anew
-            WHEN error_code IN (8, 22, 25, 27, 45, 46, 52, 59, 77, 79, 109, 110, 113, 129) THEN false
+            WHEN error_code IN (8, 22, 25, 27, 45, 46, 52, 59, 77, 79, 109, 110, 113, 121, 129) THEN false
             ELSE NOT EXISTS (FROM error_codes AS c WHERE c.code = error_code AND c.retriable)
         END AS is_final
     FROM named

@@ -5,7 +5,8 @@ severity: warning
 meaning: >
   Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on
   working on others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about
-  did (as its controller), or something cut the connection, or lost the larger packets on the way (a tunnel with a smaller MTU).
+  did (as its controller), or it takes no more connections (max.connections), or something cut the connection, or lost the larger
+  packets on the way (a tunnel with a smaller MTU).
   Fetch and JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are
   connections that the broker closed before it had answered more than ApiVersions and SASL, or at a large request: see
   reconnect_loop. Of a connection without any answer, as where one direction was captured, nothing is said if it had more than two
@@ -88,7 +89,7 @@ WITH unanswered AS (
     UNION ALL
     SELECT u.connection_id, u.exchange, true -- the broker answers others, and not this one for long; a client that gave up may be unable to say so
     FROM unanswered AS u
-    WHERE u.waited_us >= $long_ms * 1000 AND u.closed_by IS DISTINCT FROM 'broker' AND u.gaps = 0 AND u.responses > 0
+    WHERE u.waited_us >= $long_ms * 1000 AND u.closed_by IS DISTINCT FROM 'broker' AND u.gaps = 0
         AND NOT EXISTS (
             FROM exchanges AS x WHERE x.connection_id = u.connection_id AND x.exchange > u.exchange AND x.response_at IS NOT NULL)
         AND (u.closed_us IS NOT NULL OR EXISTS (
