@@ -109,13 +109,19 @@ def check_marker(place: str, content: bytes | None, there: Container[str] = TABL
 
 def missing_parts(directory: Path) -> list[str]:
     """Return a sentence if files of ingest are gone from days that have others; days may be removed as a whole."""
-    entries = [
-        msgspec.json.decode(file.read_bytes(), type=Written) for file in sorted((directory / ENTRIES).glob("*.json"))
-    ]
-    parts = [directory / part for entry in entries if entry.state == "done" for part in entry.parts]
+    parts = [directory / part for file in sorted((directory / ENTRIES).glob("*.json")) for part in _parts_of(file)]
     gone = [part for part in parts if not part.exists() and part.parent.exists()]
     more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
     return [f"{part}{more}: gone, and so are its rows; kproxy-spark ingest --again writes them" for part in gone[:1]]
+
+
+def _parts_of(file: Path) -> list[str]:
+    """Return the files that an entry names; none for one that is damaged, as for ingest, which writes it again."""
+    try:
+        entry = msgspec.json.decode(file.read_bytes(), type=Written)
+    except msgspec.MsgspecError:
+        return []
+    return entry.parts if entry.state == "done" else []
 
 
 class Written(msgspec.Struct):
