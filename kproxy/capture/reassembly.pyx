@@ -97,6 +97,7 @@ cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
+cdef int64_t EARLY_NS = 200_000_000  # more than TCP needs to repeat bytes whose first copy was not captured
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -132,6 +133,8 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef uint64_t segments_again
     cdef uint64_t mixed
+    cdef uint64_t early  # segments that were acknowledged at least EARLY_NS before they were captured
+    cdef int64_t earliest_ns  # the longest such time
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
     def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
@@ -180,6 +183,7 @@ cdef class Half:
     cdef int64_t next  # position of the next byte to deliver
     cdef int64_t highest  # end of the captured bytes
     cdef int64_t acknowledged
+    cdef int64_t acknowledged_ns  # when
     cdef int64_t fin_position
     cdef int64_t fin_time_ns
     cdef uint64_t fin_arrival
@@ -577,8 +581,11 @@ cdef class Flow:
         half.went_on |= not segment.flags & (SYN | RST)
         position = half.position_of(segment.sequence + (1 if segment.flags & SYN else 0))
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
-            other.acknowledged = max(other.acknowledged, other.position_of(segment.acknowledgment))
+            self._note_acknowledged(other, other.position_of(segment.acknowledgment), time_ns)
         if segment.size + segment.missing > 0 and not segment.flags & RST:
+            if half.highest <= position < half.acknowledged and time_ns - half.acknowledged_ns >= EARLY_NS:
+                self.budget.early += 1
+                self.budget.earliest_ns = max(self.budget.earliest_ns, time_ns - half.acknowledged_ns)
             if (
                 half.state >= STARTED
                 and position == half.next
@@ -597,6 +604,11 @@ cdef class Flow:
         if half.held or other.held or half.fin or other.fin or self.reset:
             self.advance(out, False)
         return 0
+
+    cdef void _note_acknowledged(self, Half half, int64_t position, int64_t time_ns) noexcept:
+        if position > half.acknowledged:
+            half.acknowledged = position
+            half.acknowledged_ns = time_ns
 
     cdef int _receive_in_turn(
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
@@ -1041,6 +1053,11 @@ cdef class Flows:
     def segments_again(self) -> int:
         """Number of TCP segments that repeat bytes which were captured before; segments of ignored connections do not count."""
         return self.budget.segments_again
+
+    @property
+    def early(self) -> tuple[int, int]:
+        """Number of segments acknowledged long before they were captured, and how long in ns: clocks of hosts differ by more."""
+        return self.budget.early, self.budget.earliest_ns
 
     @property
     def mixed(self) -> int:

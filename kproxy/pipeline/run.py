@@ -24,7 +24,7 @@ from kproxy.errors import CaptureError
 from kproxy.output.bodies import Opener, Protocols
 from kproxy.output.escaping import printable
 from kproxy.output.exchange_line import read_bodies
-from kproxy.output.times import counted
+from kproxy.output.times import counted, render_duration
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
 from kproxy.pipeline.division import Division
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from kproxy.schemas.store import Schemas
 
 OnFault: TypeAlias = Callable[[int, BaseException], None]
+
+
+MANY_EARLY = 10  # segments, see Flows.early
 
 
 class Options(Struct, frozen=True):
@@ -369,6 +372,12 @@ class Run(Closing):
             return
         if capture.flows.mixed:
             self.damages.append(mixed_sentence(capture.name, capture.flows.mixed))
+        early, by_ns = capture.flows.early
+        if early >= MANY_EARLY:
+            self.damages.append(
+                f"{capture.name}: the clocks that it was captured with differ by {render_duration(by_ns)} or more (bytes were"
+                " acknowledged before they came): latencies and the order of requests and responses are wrong"
+            )
         if self.segments_again is not None:
             self.segments_again += capture.flows.segments_again
         for name, count in capture.flows.passed_over.items():

@@ -66,7 +66,7 @@ class Entry(Struct):
     @property
     def is_unread(self) -> bool:
         """Whether nothing of it could be read."""
-        return bool(self.problems) and not any(self.rows.values())
+        return bool(self.problems) and not self.first and not any(self.rows.values())
 
 
 class Catalog:
