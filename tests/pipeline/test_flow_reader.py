@@ -19,6 +19,7 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
+from kproxy.pipeline.output import End
 from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.tls_flow import Secrets
@@ -150,6 +151,21 @@ def test_who_ended_what_is_not_kafka_is_said_wherever_a_capture_is_cut(tmp_path:
     )
     assert whole == parts
     assert b'"closedBy":"broker"' in whole[0]
+
+
+def test_the_side_whose_fin_came_first_ended_the_connection(tmp_path: Path) -> None:
+    """Both ends say so: of a request without an answer there is no event until the second one."""
+    *packets, first, second = rdpcap(
+        str(write(tmp_path / "a.pcap", [(True, heartbeat(1)), (True, b"-"), (False, b"-")], syn=True))
+    )
+    for fin in first, second:
+        fin[TCP].remove_payload()
+        fin[TCP].flags = "FA"
+    wrpcap(str(tmp_path / "b.pcap"), [*packets, first, second])
+    ends: list[End] = []
+    with open_capture(tmp_path / "b.pcap") as capture:
+        assert list(FlowEvents(read_flows(capture), on_end=ends.append))
+    assert [end.side for end in ends] == ["client", "client", None]
 
 
 def test_a_server_that_speaks_first_is_no_broker(tmp_path: Path) -> None:

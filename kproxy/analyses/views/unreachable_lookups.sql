@@ -29,6 +29,11 @@ WHERE NOT EXISTS (
     SELECT 1 FROM client_connections AS c
     WHERE c.client_id IS NOT DISTINCT FROM l.client_id AND c.client_address = l.client_address AND c.responses = 0 AND c.closed_by = 'broker'
     GROUP BY c.broker HAVING count(*) >= 10)
+    AND NOT EXISTS ( -- the broker ends them itself: see cut_connections
+    SELECT 1 FROM client_connections AS c
+    WHERE c.client_id IS NOT DISTINCT FROM l.client_id AND c.client_address = l.client_address AND c.closed_by = 'broker' AND c.responses = c.requests
+        AND c.requests <= 4 AND c.closed_us - c.last_seen_us <= 500000
+    GROUP BY c.broker HAVING count(*) >= 10)
     AND NOT EXISTS ( -- see no_connection
     FROM failed_attempts AS t WHERE t.client_address = l.client_address AND (t.client_id IS NULL OR t.client_id = l.client_id))
     AND NOT EXISTS ( -- see broker_away

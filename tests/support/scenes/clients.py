@@ -63,7 +63,7 @@ def _(tables: Rows, bad: bool) -> None:
             client.produce(number * 10 + 0.1, "jobs")
 
 
-@scene("reconnect_loop", client_id="app", connections=10, errors=0, closed_by_broker=0)
+@scene("reconnect_loop", client_id="app", connections=10, errors=0, closed_by_broker=0, severity="notice")
 def _(tables: Rows, bad: bool) -> None:
     for number in range(10):  # asks for versions and goes; the healthy one does so once an hour
         client = tables.client("app", closed_by="client")
@@ -398,6 +398,16 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("app").ask(0, ApiKey.METADATA)
     for _number in range(3):  # the healthy one is none of Kafka's business: nobody speaks Kafka to that port
         tables.client(None, "10.0.0.7", not_kafka="http", broker_port=9092 if bad else 443)
+
+
+@scene("not_kafka", client_address="10.0.0.7", not_kafka="nothing", connections=3)
+def _(tables: Rows, bad: bool) -> None:
+    """It connects, waits for a minute, and the broker ends it; the healthy one waits for ten seconds."""
+    tables.client("app", broker_address="10.0.0.8").ask(0, ApiKey.METADATA)
+    for at in (0, 100, 200):
+        _attempts(
+            tables, "dropped", at, address="10.0.0.7", closed_by="broker", closed_at=moment(at + (60 if bad else 10))
+        )
 
 
 @scene("not_kafka", client_id="shop", not_kafka="http", spoken_by="broker", connections=1, severity="warning")

@@ -99,6 +99,16 @@ def _(tables: Rows, bad: bool) -> None:
         )
 
 
+@scene("stuck_fetch_loop", client_id="alone", partition_offset=41, fetches=6, with_records=6, seconds=100)
+def _(tables: Rows, bad: bool) -> None:
+    """It worked until a record came of which it dies, and is started again where its group stands; the healthy one gets on."""
+    for number in range(7):
+        member = tables.client("alone", closed_at=moment(20 * number + 2), closed_by="client")
+        begin = (41 if number else 12) if bad else 12 + number
+        member.committed(20 * number, "deadly", "deadly", begin)
+        member.fetch(20 * number + 1, "deadly", begin, end=100, count=1)
+
+
 @scene("stuck_fetch_loop", partition_offset=41, fetches=20)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet
@@ -359,6 +369,38 @@ def _(tables: Rows, bad: bool) -> None:
         client = tables.client("late", closed_by="client", closed_at=moment(at + 30))
         client.ask(at, ApiKey.API_VERSIONS, unanswered="the client closed the connection before the response")
         shop.ask(at + 15, ApiKey.METADATA, **({} if bad else {"unanswered": "the capture ends before the response"}))
+
+
+@scene("unanswered_requests", client_id="shop", requests=1, connections=1, apis=["Fetch"])
+def _(tables: Rows, bad: bool) -> None:
+    """One Fetch has no answer for minutes, while others get theirs; the healthy one still waits at the end of the capture."""
+    client = tables.client("shop", closed="end of capture")
+    client.fetch(0, "orders", 7, max_wait_ms=500)
+    client.ask(1, ApiKey.FETCH, max_wait_ms=500, unanswered="the capture ended before the response")
+    for at in range(2, 100 if bad else 50):
+        tables.client("other", "10.0.0.6").ask(at, ApiKey.PRODUCE)
+
+
+@scene("unanswered_requests", client_id="shop", requests=3, connections=3, apis=["ApiVersions"])
+def _(tables: Rows, bad: bool) -> None:
+    """A broker takes connections and answers nothing; of the other one nothing was captured."""
+    for at in (0, 30, 60):
+        words = {"closed_at": moment(at + 20), "closed_by": "client", "syn_ack_at": moment(at) if bad else None}
+        tables.client("shop", **words).ask(
+            at, ApiKey.API_VERSIONS, unanswered="the client closed the connection before the response"
+        )
+
+
+@scene("cut_connections", client_id="shop", connections=10, seconds=0, unanswered=0, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """Each is ended right after its first answers; the healthy one ends its connections itself."""
+    other = tables.client("other")
+    for at in range(0, 100, 10):
+        client = tables.client("shop", closed_at=moment(at + 0.02), closed_by="broker" if bad else "client")
+        client.ask(at, ApiKey.API_VERSIONS)
+        client.ask(at + 0.01, ApiKey.PRODUCE)
+        other.ask(at - 1, ApiKey.HEARTBEAT)
+        other.ask(at + 1, ApiKey.HEARTBEAT)
 
 
 @scene("cut_connections", client_id="shop", connections=4, seconds=4, unanswered=4, severity="warning")

@@ -86,6 +86,22 @@ def _(tables: Rows, bad: bool) -> None:
         )
 
 
+@scene("long_rebalance", client_id="billing-1", waited_for="assign partitions", generation=1, seconds=45, members=2)
+def _(tables: Rows, bad: bool) -> None:
+    """The leader joins and stands still until its session is over; the healthy one assigns within a second."""
+    members = [tables.client(f"billing-{number}", f"10.0.0.{number}") for number in (1, 2)]
+    names = ["m-1", "m-2"]
+    for name, member in zip(names, members, strict=True):
+        of_leader = {"is_leader": name == "m-1", "members": names if name == "m-1" else None}
+        member.group(0, "join", "bills", member_id=name, response_generation=1, protocol="range", **of_leader)
+    words = {"api": ApiKey.SYNC_GROUP, "generation": 1}
+    code = ErrorCode.REBALANCE_IN_PROGRESS if bad else 0
+    members[1].group(1, "sync", "bills", member_id="m-2", is_leader=False, error_code=code, **words)
+    tables.tables["group_events"][-1]["seen_at"] = moment(46 if bad else 2)
+    if not bad:
+        members[0].group(1.9, "sync", "bills", member_id="m-1", is_leader=True, **words)
+
+
 @scene(
     "long_rebalance",
     client_id="billing-1",

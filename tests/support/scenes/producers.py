@@ -212,6 +212,16 @@ def _(tables: Rows, bad: bool) -> None:
         reader.fetch(at, "facts", 50, end=80, stable=50 if at < (70 if bad else 40) else 80)
 
 
+@scene("open_transaction", outcome="ended by the broker", severity="warning", seconds=70)
+def _(tables: Rows, bad: bool) -> None:
+    """It wants to commit when transaction.timeout.ms is over, and is refused; the healthy one commits in time."""
+    producer = _begun(tables)
+    producer.produce(0, "facts", is_transactional=True, producer_id=7, producer_epoch=0)
+    ids = {"transactional_id": "etl-1", "producer_id": 7, "producer_epoch": 0, "committed": True}
+    producer.ask(70 if bad else 50, ApiKey.END_TXN, error_codes=[ErrorCode.PRODUCER_FENCED] if bad else [], **ids)
+    producer.ask(300, ApiKey.METADATA)
+
+
 @scene("open_transaction", outcome="unfinished", seconds=300)
 def _(tables: Rows, bad: bool) -> None:
     """Where the coordinator is another broker, which was not captured, all that was written may have been committed."""
@@ -315,6 +325,7 @@ def _(tables: Rows, bad: bool) -> None:
 @scene("producer_fenced", client_id="etl", cause="a transaction that timed out", error_name="INVALID_TXN_STATE")
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("etl")
+    producer.ask(-1, ApiKey.FIND_COORDINATOR, transactional_id="etl-1")
     producer.ask(0, ApiKey.INIT_PRODUCER_ID, transactional_id="etl-1", timeout_ms=4000)
     producer.produce(1, "facts")
     tables.tables["exchanges"][-1]["transactional_id"] = "etl-1"
@@ -384,6 +395,15 @@ def _(tables: Rows, bad: bool) -> None:
     reader.fetch(10, "invoices", 30, end=30 if bad else 40)
 
 
+@scene("lost_records", client_id="ledger", evidence="a reader sent back", from_offset=20, end_offset=50, records=30)
+def _(tables: Rows, bad: bool) -> None:
+    """Its new leader ends earlier (KIP-320); the healthy one looks up what its group committed."""
+    first, second = tables.client("ledger"), tables.client("ledger", broker_address="10.0.0.8")
+    first.fetch(0, "invoices", 50, end=50)
+    second.ask(5, ApiKey.OFFSET_FOR_LEADER_EPOCH if bad else ApiKey.OFFSET_FETCH, topics=["invoices"])
+    second.fetch(6, "invoices", 20, end=20)
+
+
 @scene(
     "lost_records", client_id="orders", topic="invoices", partition=0, from_offset=20, end_offset=50, records=30, acks=1
 )
@@ -425,7 +445,9 @@ def _(tables: Rows, bad: bool) -> None:
     producer.produce(3, "invoices", appended_offset=20, base_sequence=10, **words)
 
 
-@scene("late_records", client_id="replay", topic="events", batches=6, records=60, most_seconds_late=3605)
+@scene(
+    "late_records", client_id="replay", topic="events", batches=6, records=60, most_seconds_late=3605, severity="notice"
+)
 def _(tables: Rows, bad: bool) -> None:
     tables.client("live").produce(0, "events", max_timestamp=moment(0))
     producer = tables.client("replay")
@@ -434,7 +456,7 @@ def _(tables: Rows, bad: bool) -> None:
         producer.produce(second + 1, "events", count=10, max_timestamp=late)
 
 
-@scene("late_records", client_id="cron", topic="events", batches=5, records=5)
+@scene("late_records", client_id="cron", topic="events", batches=5, records=5, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     for second in range(5):  # seconds, where milliseconds belong, are of January 1970
         at = moment(second)

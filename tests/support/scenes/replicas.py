@@ -50,8 +50,18 @@ def _(tables: Rows, bad: bool) -> None:
     _describes(client, tables, 660, *(moved if bad else [(3, [3, 1, 2], [1, 2, 3])] * 2), changed=not bad)
 
 
-def _gets(client: Client, tables: Rows, at: float, deliveries: int, answer: str = "release") -> None:
-    """A member gets three records and answers a second later."""
+@scene("moving_leaders", topic="orders", partition=0, changes=8, seconds=420, leaders="1, 3")
+def _(tables: Rows, bad: bool) -> None:
+    """The leader moves each minute; in the healthy one once, and back."""
+    client = tables.client("shop")
+    for number in range(9):
+        leader = (1, 3)[number % 2] if bad or number == 1 else 1
+        _describes(client, tables, 60 * number, (leader, [1, 3, 2], [1, 2, 3]))
+        tables.tables["partition_states"][-1]["leader_epoch"] = number if bad else min(number, 2)
+
+
+def _gets(client: Client, tables: Rows, at: float, deliveries: int, answer: str = "release", last: int = 9) -> None:
+    """A member gets three records, up to the *last*, and answers a second later."""
     for seconds, event in enumerate(("acquired", answer)):
         api = ApiKey.SHARE_ACKNOWLEDGE if seconds else ApiKey.SHARE_FETCH
         exchange = client.ask(at + seconds, api, group_id="bills", seconds=0)
@@ -63,7 +73,7 @@ def _gets(client: Client, tables: Rows, at: float, deliveries: int, answer: str 
             "client_id": client.client_id,
         }
         of_group = {"group_id": "bills", "member_id": "m-1", "topic": "orders", "partition": 0}
-        tables.add("share_deliveries", **place, **of_group, event=event, first_offset=7, last_offset=9, **told)
+        tables.add("share_deliveries", **place, **of_group, event=event, first_offset=7, last_offset=last, **told)
 
 
 @scene(
@@ -75,6 +85,13 @@ def _(tables: Rows, bad: bool) -> None:
     member = tables.client("billing")
     for number in range(1, 6 if bad else 3):
         _gets(member, tables, 3 * number, number, "release" if bad or number < 2 else "accept")
+
+
+@scene("share_redelivery", severity="warning", cause="released", records=1, deliveries=5, at_limit=1)
+def _(tables: Rows, bad: bool) -> None:
+    """One record is given up; of the healthy one the limit is not reached."""
+    for number in range(1, 6 if bad else 5):
+        _gets(tables.client("billing"), tables, 3 * number, number, last=7)
 
 
 @scene(

@@ -56,7 +56,7 @@ def _(tables: Rows, bad: bool) -> None:
         client.error(0, ApiKey.SASL_HANDSHAKE, ErrorCode.UNSUPPORTED_SASL_MECHANISM, kind="none")
 
 
-@scene("plaintext_credentials", sasl_mechanism="OAUTHBEARER")
+@scene("plaintext_credentials", sasl_mechanism="OAUTHBEARER", user_name="unknown")
 def _(tables: Rows, bad: bool) -> None:
     mechanism = "OAUTHBEARER" if bad else "SCRAM-SHA-256"  # SCRAM never sends the password
     tables.client("app", sasl_mechanism=mechanism).ask(0, ApiKey.SASL_HANDSHAKE)

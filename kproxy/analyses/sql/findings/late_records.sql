@@ -12,6 +12,7 @@ basis:
   certainty: measured
   wrong_if: the records are replayed on purpose, or the topic gives them the broker's time (LogAppendTime) and nobody was seen to read it
 columns:
+  severity: "warning: of 1970, so retention by time deletes them at once; notice: else"
   batches: batches whose latest time stamp is behind an earlier one
   records: records in these batches
   most_seconds_late: farthest behind, in seconds
@@ -32,6 +33,7 @@ frame:
   values:
     records: CAST(sum(count) AS BIGINT)
     most_seconds_late: max(before_ms - stamp_ms) // 1000
+  derived: {severity: "CASE WHEN most_seconds_late > 1000000000 THEN 'warning' ELSE 'notice' END"}
   having: batches >= $min_batches
   order_by: batches DESC
 */

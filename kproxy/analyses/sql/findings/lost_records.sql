@@ -14,14 +14,14 @@ basis:
   certainty: inferred
   wrong_if: the topic was created anew, and its first records were not captured, or the other cluster has this address on purpose
 columns:
-  evidence: "offsets given again, sequence refused, or another cluster"
+  evidence: "offsets given again, sequence refused, another cluster, or a reader sent back"
   broker: broker that gave the offsets again, or refused the sequence
   topic: ""
   partition: ""
   from_offset: first offset that was given again; where a sequence was refused, the end of the partition after that, or the last offset that is certainly lost
   end_offset: end of what had been acknowledged before
   records: offsets between the two
-  acks: acks of the producer whose batch was the first to take such an offset, or was refused
+  acks: acks of the producer whose batch was the first to take such an offset, or was refused; none of a reader
 action: >
   Send the records between these offsets again, from where they came from. Set unclean.leader.election.enable=false, acks=all and
   min.insync.replicas=2.
@@ -31,7 +31,8 @@ parameters:
 sampled: The batches that were acknowledged before, or a resend, may be among the exchanges that are missing.
 verdict: "{rows:partition/partitions} lost acknowledged records. {most records}: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on (evidence: {evidence}). Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
 order: 11
-only_if: FROM record_batches WHERE direction = 'produce' AND (appended_offset > 0 OR error_code = 45)
+only_if: >-
+  FROM record_batches WHERE (direction = 'produce' AND (appended_offset > 0 OR error_code = 45)) OR EXISTS (FROM exchanges WHERE api_key = 23)
 frame:
   group_by: [cluster, topic, partition, end_offset, evidence]
   values:
@@ -105,8 +106,29 @@ WITH appended AS (
         AND b.client_address = a.client_address AND b.topic = a.topic AND b.partition = a.partition
     WHERE b.cluster <> a.cluster AND b.example.at_us > a.until_us AND b.from_offset < a.end_offset
         AND b.broker NOT LIKE '127.%' AND b.broker NOT LIKE '[::1]%' -- a tunnel may lead to one cluster after the other
+), moves AS (
+    SELECT *, lag(position) OVER of_client AS position_before, lag(connection_id) OVER of_client AS connection_before, lag(at_us) OVER of_client AS before_us
+    FROM fetch_positions
+    WHERE coalesce(error_code, 0) = 0 AND EXISTS (FROM exchanges WHERE api_key = 23)
+    WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange)
+), asked AS ( -- what a client asked that may make it go back
+    SELECT client_id, client_address, cluster, at_us, api_key, topics FROM client_exchanges WHERE api_key IN (2, 9, 23)
+), sent_back AS (
+    SELECT m.client_id, m.client_address, m.software, m.cluster, m.broker, m.topic, m.partition, m.seen_at, m.at_us, m.connection_id, m.exchange,
+        m.position, m.position_before
+    FROM moves AS m
+    JOIN asked AS a ON a.client_id IS NOT DISTINCT FROM m.client_id AND a.client_address = m.client_address AND a.cluster = m.cluster
+        AND a.at_us BETWEEN m.before_us AND m.at_us
+    WHERE m.position < m.position_before AND m.connection_id <> m.connection_before
+    GROUP BY m.client_id, m.client_address, m.software, m.cluster, m.broker, m.topic, m.partition, m.seen_at, m.at_us, m.connection_id, m.exchange,
+        m.position, m.position_before
+    HAVING bool_and(a.api_key = 23) AND bool_or(list_contains(a.topics, m.topic)) -- it looked for no other offset
 ), everything AS (
     SELECT * FROM given_again
+    UNION ALL
+    SELECT client_id, client_address, software, cluster, broker, topic, partition, CAST(NULL AS SMALLINT), seen_at, at_us, connection_id, exchange,
+        position, position_before, 'a reader sent back'
+    FROM sent_back
     UNION ALL
     SELECT client_id, client_address, software, cluster, broker, topic, partition, acks, seen_at, example.at_us,
         example.connection_id, example.exchange, from_offset, end_before, 'another cluster'

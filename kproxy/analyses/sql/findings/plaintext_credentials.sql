@@ -19,7 +19,7 @@ verdict: "{count user_name:user sends/users send} credentials in the clear. {mos
 order: 30
 only_if: FROM connections WHERE sasl_mechanism IN ('PLAIN', 'OAUTHBEARER') AND tls_version IS NULL
 frame:
-  group_by: [client_id, client_address, user_name, sasl_mechanism, broker]
+  group_by: [client_id, client_address, "coalesce(user_name, 'unknown') AS user_name", sasl_mechanism, broker]
   values:
     connections: count(*)
     first_at: min(first_seen_at)

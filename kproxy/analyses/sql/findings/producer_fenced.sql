@@ -52,7 +52,7 @@ WITH refused AS (
     SELECT r.connection_id, r.id, min(e.at_us) AS used_us
     FROM (SELECT DISTINCT connection_id, id FROM refused) AS r
     JOIN client_exchanges AS e ON e.connection_id = r.connection_id AND e.transactional_id = r.id
-    WHERE e.api_key <> 22
+    WHERE e.api_key NOT IN (10, 22)
     GROUP BY r.connection_id, r.id
 ), coordinator AS ( -- the connection on which the refused producer began: a restarted one has other connections than before
     SELECT r.connection_id, r.exchange, max_by(b.connection_id, b.at_us) AS begun_on

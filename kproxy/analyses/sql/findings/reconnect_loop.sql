@@ -22,7 +22,7 @@ basis:
   certainty: inferred
   wrong_if: the client got further on a connection that was not captured
 columns:
-  severity: "notice: fewer than three such connections in any ten seconds, as of a health check, and fewer than six in all or some that worked"
+  severity: "notice: fewer than three such connections in any ten seconds, as of a health check, and nothing says what is wrong, or there are fewer than six, or some that worked"
   cause: "what the two sides do not agree on; unknown: see error_name"
   change: what to change
   api: the request at which the broker ended one of them; none
@@ -71,7 +71,8 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   derived:
-    severity: CASE WHEN cause IN ('unknown', 'ended before any answer', 'nothing more arrives') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
+    severity: CASE WHEN cause = 'unknown' AND most_in_ten_seconds < 3 AND errors + closed_by_broker = 0 AND sasl_mechanism IS NULL THEN 'notice'
+      WHEN cause IN ('unknown', 'ended before any answer', 'nothing more arrives') OR most_in_ten_seconds >= 3 OR (connections >= 6 AND connections_that_worked = 0 AND cause NOT LIKE 'TLS%')
       THEN 'warning' ELSE 'notice' END
   is_summed: true
   having: >-

@@ -80,6 +80,8 @@ WITH named AS ( -- each error with what the request was about
         AND NOT (api_key IN (8, 28) AND error_code IN (22, 25, 110)) -- refused_commits
         AND NOT (api_key IN (12, 14, 68, 76, 88) AND error_code IN (25, 110)) -- session_expired
         AND NOT (api_key = 12 AND error_code = 27) -- rebalances
+        AND NOT (api_key = 14 AND error_code = 27 AND EXISTS ( -- long_rebalance
+            FROM awaited_members AS m WHERE m.waited_for = 'assign partitions' AND m.group_id = named.refused_for AND m.cluster = named.cluster))
         AND NOT (api_key IN (17, 36) AND error_code IN (33, 58)) -- authentication_failed
         AND NOT (error_code = 34 AND NOT EXISTS ( -- reconnect_loop
             FROM exchanges AS n WHERE n.connection_id = named.connection_id AND n.exchange > named.exchange))

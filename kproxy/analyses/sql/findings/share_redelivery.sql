@@ -27,7 +27,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#groupconfigs_group.share.record.lock.duration.ms
 parameters:
   min_deliveries: {default: 3, least: 2, meaning: "Records that were delivered less often are not listed: a member that ends leaves some to others."}
-  min_records: {default: 3, least: 1, meaning: "Fewer records of a client, group and topic are not listed."}
+  min_records: {default: 3, least: 1, meaning: "Fewer records of a client, group and topic are not listed, unless one reached the limit."}
   delivery_limit: {default: 5, least: 2, meaning: "group.share.delivery.count.limit of the brokers."}
   pause_seconds: {default: 600, meaning: "After so long without one, the next one begins another episode, with a row of its own."}
 sampled: The members' answers may be among the exchanges that are missing.
@@ -46,7 +46,7 @@ frame:
     severity: CASE WHEN at_limit > 0 AND cause <> 'rejected' THEN 'warning' ELSE 'notice' END
     partition: first.partition
     first_offset: first.record_offset
-  having: records >= $min_records
+  having: records >= $min_records OR at_limit > 0
   order_by: at_limit DESC, records DESC
 */
 WITH ranges AS ( -- a batch has some hundred records; a longer range counts with its first thousand

@@ -67,9 +67,10 @@ WITH asked AS (
     WHERE kind IN ('commit', 'committed') AND coalesce(error_code, 0) = 0
     GROUP BY client_id, client_address, cluster, topic, partition
 ), delivered AS (
-    SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
+    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes, max(CASE WHEN crc_valid = false THEN 1 END) AS is_damaged
     FROM record_batches
     WHERE direction = 'fetch'
+    GROUP BY connection_id, exchange, coalesce(topic, topic_id), partition
 ), moves AS ( -- each answered fetch of a client, on whatever connection; answers that the client did not wait for have no end of the partition
     SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered,
         max(a.readable_end) OVER (PARTITION BY a.cluster, a.topic, a.partition) AS end_of_all,
@@ -104,15 +105,15 @@ WITH asked AS (
     JOIN group_lives AS l ON l.group_key = r.group_key
     JOIN group_spells AS s ON s.group_key = r.group_key AND s.first_micros <= r.to_micros AND s.last_micros >= r.from_micros
     WHERE r.cause = 'restart loop'
-), beginnings AS ( -- the first Fetch of a partition on each of their connections
-    SELECT v.*
+), beginnings AS ( -- the first Fetch of a partition on each connection
+    SELECT v.*, m.client_id IS NOT NULL AS is_restarted, max(v.position) OVER (PARTITION BY v.client_address, v.cluster, v.topic, v.partition) AS last_beginning
     FROM (SELECT *, row_number() OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS nth FROM moves) AS v
-    JOIN members AS m ON m.cluster = v.cluster AND m.client_id = v.client_id AND m.client_address = v.client_address
+    LEFT JOIN members AS m ON m.cluster = v.cluster AND m.client_id = v.client_id AND m.client_address = v.client_address
     WHERE v.nth = 1
-), restarting AS ( -- all of these begin at the same offset, and nothing behind it is committed from their host
+), restarting AS ( -- restarted members, or clients that begin where their group stands: the last begin at one offset, nothing behind it is committed
     SELECT min_by(b.connection_id, b.at_us) AS connection_id, min_by(b.exchange, b.at_us) AS exchange,
         min_by(b.client_id, b.at_us) AS client_id, b.client_address, b.cluster, min_by(b.broker, b.at_us) AS broker,
-        b.topic, b.partition, min(b.position) AS position,
+        b.topic, b.partition, b.position,
         max(b.software) AS software,
         count(*) AS fetches,
         count(*) AS all_fetches,
@@ -122,16 +123,19 @@ WITH asked AS (
         max(b.at_us) - min(b.at_us) AS us
     FROM beginnings AS b
     LEFT JOIN (
-        SELECT client_address, cluster, topic, partition, max(partition_offset) AS position
-        FROM client_offsets WHERE kind = 'commit' GROUP BY client_address, cluster, topic, partition
+        SELECT client_address, cluster, topic, partition, max(CASE WHEN kind = 'commit' THEN partition_offset END) AS position,
+            max(CASE WHEN kind = 'committed' THEN partition_offset END) AS found
+        FROM client_offsets WHERE kind IN ('commit', 'committed') GROUP BY client_address, cluster, topic, partition
     ) AS c ON c.client_address = b.client_address AND c.cluster = b.cluster AND c.topic = b.topic AND c.partition = b.partition
-    GROUP BY b.client_address, b.cluster, b.topic, b.partition
-    HAVING min(b.position) = max(b.position) AND count(CASE WHEN b.is_delivered THEN 1 END) >= $min_restarts
-        AND coalesce(max(c.position), 0) <= min(b.position) AND max(b.at_us) - min(b.at_us) >= $min_seconds * 1000000
+    WHERE b.position = b.last_beginning
+    GROUP BY b.client_address, b.cluster, b.topic, b.partition, b.position
+    HAVING count(CASE WHEN b.is_delivered THEN 1 END) >= $min_restarts AND (bool_or(b.is_restarted) OR max(c.found) = b.position)
+        AND coalesce(max(c.position), 0) <= b.position AND max(b.at_us) - min(b.at_us) >= $min_seconds * 1000000
 ), meanwhile AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
-        count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records
+        count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records,
+        count(CASE WHEN a.position = r.position THEN d.is_damaged END) AS damaged
     FROM repeated AS r
     JOIN asked AS a ON a.connection_id = r.connection_id AND a.topic = r.topic AND a.partition = r.partition
         AND a.exchange >= r.exchange AND a.exchange <= r.last_exchange
@@ -140,7 +144,7 @@ WITH asked AS (
     GROUP BY r.connection_id, r.topic, r.partition, r.position
 ), ranked AS (
     SELECT r.*,
-        m.all_fetches, m.with_records,
+        m.all_fetches, m.with_records, m.damaged,
         row_number() OVER (
             PARTITION BY r.connection_id, r.topic, r.partition ORDER BY r.fetches DESC, r.position
         ) AS nth
@@ -156,9 +160,9 @@ WITH asked AS (
             WHERE p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
                 AND p.at_us BETWEEN epoch_us(r.first_at) AND epoch_us(r.last_at)))
 )
-SELECT * EXCLUDE (nth, last_exchange, returns)
+SELECT * EXCLUDE (nth, last_exchange, returns, damaged)
 FROM ranked
-WHERE nth = 1
+WHERE nth = 1 AND damaged * 2 <= fetches -- else see corrupt_batches
 UNION ALL BY NAME
 SELECT *
 FROM reconnecting

@@ -7,10 +7,11 @@ meaning: >
   working on others: either the broker stood still and the client gave up after request.timeout.ms, or what the request is about
   did (as its controller), or it takes no more connections (max.connections), or something cut the connection, or lost the larger
   packets on the way (a tunnel with a smaller MTU).
-  Fetch and JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out, and so are
+  Where a client still waits at the end of the capture, or did for hang_ms longer than the request may take, one is enough; so it is
+  for Fetch, JoinGroup and SyncGroup, which wait by design. Other requests in flight when a client or the capture ends are left out, and so are
   connections that the broker closed before it had answered more than ApiVersions and SASL, or at a large request: see
   reconnect_loop. Of a connection without any answer, as where one direction was captured, nothing is said if it had more than two
-  requests: a client waits for the first. A request whose answer is missing between others is left out: brokers answer in order,
+  requests (a client waits for the first), or no SYN of the broker. A request whose answer is missing between others is left out: brokers answer in order,
   so the capture lost it. Where a broker answered nobody for three seconds or more, see broker_away.
 basis:
   rests_on: requests without an answer on connections that ended
@@ -28,25 +29,30 @@ parameters:
   min_requests: {default: 5, meaning: "Fewer such requests of a client to a broker are not listed."}
   min_long: {default: 3, meaning: "Fewer requests are not listed either where the client waited for long_ms."}
   long_ms: {default: 5000, meaning: "From so long on it counts that the client waited, also if it did nothing else: the broker answered others meanwhile."}
+  hang_ms: {default: 60000, meaning: "From so long on, beyond the time that the request allows, one request is enough."}
   min_alive_ms: {default: 1000, meaning: "How long the client has to go on, on connections that it had already, if it ended this one."}
 verdict: "{rows:client/clients} left without answers. {most requests}: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
 order: 19
-only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= least($min_requests, $min_long)
+only_if: >-
+  FROM exchanges WHERE unanswered IS NOT NULL
+  HAVING count(*) >= least($min_requests, $min_long) OR min(epoch_us(request_at)) + $hang_ms * 1000 <= (SELECT max(epoch_us(last_seen_at)) FROM connections)
 frame:
   group_by: [client_id, client_address, broker]
   values:
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
     apis: sorted_set(api_name)
     reason: max(unanswered)
-    long: count(CASE WHEN is_long THEN 1 END)
+    long: CAST(sum(long) AS BIGINT)
   having: requests >= $min_requests OR long >= $min_long
   order_by: requests DESC
 */
 WITH unanswered AS (
     SELECT e.*, c.closed_by, c.closed_us, c.closed IN ('finished', 'reset') AS is_closed, c.gaps, c.responses,
+        e.api_key IN (1, 11, 14, 78) AS waits_by_design, y.syn_ack_at IS NOT NULL AS is_open,
         CASE WHEN c.closed = 'end of capture' THEN coalesce(c.closed_us, t.until_us) ELSE c.closed_us END - e.at_us AS waited_us
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
+    JOIN connections AS y ON y.connection_id = e.connection_id
     JOIN capture_times AS t ON t.connection_id = e.connection_id
     LEFT JOIN (
         SELECT connection_id, min(exchange) AS exchange
@@ -54,7 +60,7 @@ WITH unanswered AS (
         WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28))
         GROUP BY connection_id
     ) AS w ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
-    WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78)
+    WHERE e.unanswered IS NOT NULL
         AND e.unanswered NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
@@ -71,38 +77,53 @@ WITH unanswered AS (
         AND NOT (c.closed_by = 'client' AND EXISTS ( -- it looks for its coordinator: see coordinator_errors
             FROM client_errors AS o WHERE o.connection_id = e.connection_id AND o.error_code IN (14, 15, 16)))
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
-), given_up AS (
-    SELECT connection_id, exchange, false AS is_long
-    FROM unanswered AS u
-    WHERE closed_by = 'broker' AND is_closed
-        AND connection_id IN (
-            SELECT connection_id FROM exchanges
-            WHERE api_key NOT IN (17, 18, 36) AND (api_key <> 3 OR u.request_size < 65536) AND (response_at IS NOT NULL OR NOT expects_response))
-    UNION ALL
-    SELECT u.connection_id, u.exchange, false
-    FROM unanswered AS u
-    JOIN client_connections AS o ON o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address
-    WHERE o.connection_id <> u.connection_id
-        AND u.closed_by IS DISTINCT FROM 'broker' AND u.is_closed
-        AND o.first_seen_us <= u.at_us
-        AND o.last_seen_us >= coalesce(u.closed_us, u.at_us) + $min_alive_ms * 1000 -- after it gave up, not only while it waited
-    UNION ALL
-    SELECT u.connection_id, u.exchange, true -- the broker answers others, and not this one for long; a client that gave up may be unable to say so
+), hanging AS (
+    SELECT u.*
     FROM unanswered AS u
     WHERE u.waited_us >= $long_ms * 1000 AND u.closed_by IS DISTINCT FROM 'broker' AND u.gaps = 0
         AND NOT EXISTS (
             FROM exchanges AS x WHERE x.connection_id = u.connection_id AND x.exchange > u.exchange AND x.response_at IS NOT NULL)
-        AND (u.closed_us IS NOT NULL OR EXISTS (
-            FROM client_connections AS o
-            WHERE o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address AND o.broker = u.broker
-                AND o.first_seen_us > u.at_us))
         AND EXISTS (
             FROM client_exchanges AS o
             WHERE o.broker = u.broker AND o.connection_id <> u.connection_id AND o.at_us > u.at_us
                 AND epoch_us(o.response_at) < u.at_us + u.waited_us + 1000000) -- or as soon as the client tries again
+), given_up AS (
+    SELECT connection_id, exchange, 0 AS long
+    FROM unanswered AS u
+    WHERE NOT waits_by_design AND closed_by = 'broker' AND is_closed
+        AND connection_id IN (
+            SELECT connection_id FROM exchanges
+            WHERE api_key NOT IN (17, 18, 36) AND (api_key <> 3 OR u.request_size < 65536) AND (response_at IS NOT NULL OR NOT expects_response))
+    UNION ALL
+    SELECT u.connection_id, u.exchange, 0
+    FROM unanswered AS u
+    JOIN client_connections AS o ON o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address
+    WHERE o.connection_id <> u.connection_id AND NOT u.waits_by_design
+        AND u.closed_by IS DISTINCT FROM 'broker' AND u.is_closed
+        AND o.first_seen_us <= u.at_us
+        AND o.last_seen_us >= coalesce(u.closed_us, u.at_us) + $min_alive_ms * 1000 -- after it gave up, not only while it waited
+    UNION ALL
+    SELECT u.connection_id, u.exchange, 1 -- the broker answers others, and not this one for long; a client that gave up may be unable to say so
+    FROM hanging AS u
+    WHERE NOT u.waits_by_design
+        AND (u.closed_us IS NOT NULL OR EXISTS (
+            FROM client_connections AS o
+            WHERE o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address AND o.broker = u.broker
+                AND o.first_seen_us > u.at_us))
+    UNION ALL
+    SELECT u.connection_id, u.exchange, $min_long -- for minutes
+    FROM hanging AS u
+    WHERE u.responses > 0 AND u.waited_us >= $hang_ms * 1000 AND u.waited_us // 1000 >= CASE
+        WHEN u.api_key = 11 AND u.closed_by = 'client' THEN 4000 -- Java's waits five seconds longer than a rebalance may take
+        ELSE $hang_ms END + coalesce(
+        CASE u.api_key WHEN 1 THEN u.max_wait_ms WHEN 78 THEN u.max_wait_ms WHEN 11 THEN u.rebalance_timeout_ms WHEN 14 THEN 300000 ELSE u.timeout_ms END, 0)
+    UNION ALL
+    SELECT connection_id, exchange, 1 -- the broker takes connections and answers nobody
+    FROM unanswered
+    WHERE responses = 0 AND is_open AND NOT waits_by_design AND waited_us >= $long_ms * 1000 AND closed_by IS DISTINCT FROM 'broker' AND gaps = 0
 )
-SELECT e.*, g.is_long
+SELECT e.*, g.long
 FROM unanswered AS e
 JOIN (
-    SELECT connection_id, exchange, bool_or(is_long) AS is_long FROM given_up GROUP BY connection_id, exchange
+    SELECT connection_id, exchange, max(long) AS long FROM given_up GROUP BY connection_id, exchange
 ) AS g ON g.connection_id = e.connection_id AND g.exchange = e.exchange
