@@ -10,7 +10,7 @@ is a gap of the connections that it cuts, and what several files have of a conne
 as retransmissions do in one file. A packet that another file has too, with the same bytes at the same time, is passed over.
 
 A clock that was set back makes the rotated files of one host overlap. Their names (ROTATED) have numbers, so each of them is read
-to its end before the one with the next number is begun, unless that one is from an earlier capture with the same name.
+to its end before the one with the next number is begun, unless that one is from another host, or an earlier capture.
 
 Memory and descriptors are bounded for any number of files: a file is open only while it is being read, and the buffers of files
 that overlap share MOST_BUFFERED bytes, with SMALLEST_BUFFER for each at least.
@@ -167,6 +167,7 @@ class MergedCapture(ClosedOnExit):
         self.secrets = [secret for file in files for secret in file.secrets]
         self._files = sorted(files)
         self._next = successors(self._files)
+        self._set_back: set[int] = set()
         later = set(self._next.values())
         self._waiting = deque(entry for entry in enumerate(self._files) if entry[0] not in later)
         self._reading: list[
@@ -204,6 +205,13 @@ class MergedCapture(ClosedOnExit):
             until, other = min((entry[:2] for entry in reading[1:3]), default=(NEVER, NEVER))  # the second of a heap
             if self._waiting:
                 until, other = min((until, other), (self._waiting[0][1].first_ns, self._waiting[0][0]))
+            after = self._next.get(place)
+            if after is not None and place not in self._set_back:
+                begins = self._files[after].first_ns
+                if one.batch.time_at(one.index) > begins:
+                    self._look_at_overlap(place, after)
+                    continue
+                until, other = min((until, other), (begins, after))
             stop = max(one.batch.first_after(one.index, until - (other < place)), one.index + 1)
             for run in self._without_seen(one, stop):
                 self._note_turn(place)  # not for packets that are passed over: those of a copy are in no disorder
@@ -240,6 +248,15 @@ class MergedCapture(ClosedOnExit):
             place, file = self._waiting.popleft()
             if not self._begin(place, file):
                 self._begin_next(place)
+
+    def _look_at_overlap(self, place: int, after: int) -> None:
+        """Find out whether the clock was set back, or another host wrote *after*; it begins before the end of *place*."""
+        one, other = self._files[place], self._files[after]
+        if other.first_ns >= _end_of(one) or _end_of(other) < one.first_ns:
+            self._set_back.add(place)
+        else:
+            del self._next[place]
+            self._waiting.appendleft((after, other))
 
     def _begin_next(self, place: int) -> None:
         """Begin to read the file that was written after the one at a place; if it has no packets, the next one."""
