@@ -55,6 +55,21 @@ def broker_lost(lab: Lab) -> None:
     lab.never("leader_imbalance", broker_id=[1, 3])
 
 
+@workload("A broker ends and comes back four times, and is given its leaders back each time.", nodes=3, **STAY)
+def leaders_move(lab: Lab) -> None:
+    lab.topic("orders", 3)
+    _work(lab, "orders")
+    lab.wait(5)
+    for _number in range(4):
+        _roll(lab, 1)
+        lab.wait(4)
+        lab.tool(
+            ELECTION, "--bootstrap-server", lab.cluster.open, "--election-type", "preferred", "--all-topic-partitions"
+        )
+        lab.wait(4)
+    lab.expect("moving_leaders", topic="orders", leaders=["1, 2", "1, 3"])
+
+
 @workload("A broker is away for six minutes; then its leaders are moved back to it.", nodes=3)
 def broker_long_away(lab: Lab) -> None:
     lab.topic("orders", 3)

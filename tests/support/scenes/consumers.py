@@ -142,6 +142,18 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
+    "offset_reset", severity="critical", cause="new partition", partition=1, from_offset=0, to_offset=300, records=300
+)
+def _(tables: Rows, bad: bool) -> None:
+    """A partition is added; its member begins at the end. The healthy one begins at the beginning."""
+    producer, consumer = tables.client("shop", "10.0.0.6"), tables.client("late")
+    consumer.commit(0, "bills", "orders", 40)
+    producer.produce(10, "orders", 1, count=300, appended_offset=0)
+    consumer.committed(60, "bills", "orders", -1, 1)
+    consumer.fetch(61, "orders", 300 if bad else 0, 1, end=300)
+
+
+@scene(
     "offset_reset", client_id="slow", topic="logs", partition=0, from_offset=100, to_offset=5000, records=4900,
     direction="skipped", severity="critical",
 )  # fmt: skip
@@ -479,6 +491,18 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.fetch(second, "logs", got * second, end=10 * second + 10, count=got)
         if bad:
             consumer.ask(second + 0.1, ApiKey.FETCH, replica_id=-1, throttle_time_ms=800)
+
+
+@scene("falling_behind", client_id="held", cause="broker")
+def _(tables: Rows, bad: bool) -> None:
+    """Records are acknowledged (acks=1), and no follower copies them: the high watermark stands still."""
+    producer, consumer = tables.client("shop", "10.0.0.6"), tables.client("held")
+    for second in range(30):
+        producer.produce(second, "logs", acks=1, count=10, appended_offset=10 * second)
+        end = 20 if bad and second > 1 else 10 * second + 10
+        consumer.fetch(
+            second + 0.1, "logs", min(10 * second, end), end=end, count=10 if end > 10 * second else 0, seconds=0.8
+        )
 
 
 @scene("falling_behind", client_id="far", cause="broker", waiting_percent=93, fetched=2)

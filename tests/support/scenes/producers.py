@@ -69,7 +69,13 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "unknown_topic_loop", client_id="app", topic="gone", errors=40, error_name="UNKNOWN_TOPIC_OR_PARTITION", seconds=19
+    "unknown_topic_loop",
+    client_id="app",
+    topic="gone",
+    errors=40,
+    error_name="UNKNOWN_TOPIC_OR_PARTITION",
+    seconds=19,
+    deleted_by=None,
 )
 def _(tables: Rows, bad: bool) -> None:
     client = tables.client("app")  # the healthy one asks as often, until the new topic is there
@@ -82,10 +88,11 @@ def _(tables: Rows, bad: bool) -> None:
             client.ask(number * 0.5, ApiKey.METADATA, topics=["gone"], described_topics=["gone"])
 
 
-@scene("unknown_topic_loop", client_id="search", topic="gone", errors=20, seconds=9)
+@scene("unknown_topic_loop", client_id="search", topic="gone", errors=20, seconds=9, deleted_by="tidy")
 def _(tables: Rows, bad: bool) -> None:
     """A deleted topic: a member subscribes to it on and on; or to a pattern, which it no longer fits."""
     client = tables.client("search")
+    tables.client("tidy", "10.0.0.6").ask(0, ApiKey.DELETE_TOPICS, topics=["gone"])
     for at, topics in ((0, ["gone", "kept"]), (4, ["gone", "kept"] if bad else ["kept"])):
         client.group(at, "join", "search", member_id="m-1", subscribed_topics=topics)
     for number in range(20):

@@ -226,10 +226,10 @@ class Client:
             self._offset(at, exchange, "commit", topic, number, offset, group_id=group)
         return exchange
 
-    def committed(self, at: float, group: str, topic: str, offset: int) -> None:
-        """An OffsetFetch that finds an offset of partition 0."""
+    def committed(self, at: float, group: str, topic: str, offset: int, partition: int = 0) -> None:
+        """An OffsetFetch that finds an offset, or none (-1)."""
         exchange = self.ask(at, ApiKey.OFFSET_FETCH, group_id=group, topics=[topic])
-        self._offset(at, exchange, "committed", topic, 0, offset, group_id=group)
+        self._offset(at, exchange, "committed", topic, partition, offset, group_id=group)
 
     def group(self, at: float, event: str, group: str, *, api: ApiKey = ApiKey.JOIN_GROUP, **columns: Any) -> int:
         """An exchange with a row of ``group_events``."""

@@ -6,7 +6,8 @@ meaning: >
   What the consumer has handled stays further and further behind the end of the topic: more is produced than it handles. Where it has
   fetched most of what it is behind by, the consumer is slow (its processing, or a database behind it). Where it leaves the broker
   alone for most of the time, it is, or the network to it, where the capture is from the broker. Where its fetches bring a part of
-  what is there, and it waits for their answers for most of the time, the broker or the network is. Where the broker throttles it for
+  what is there, and it waits for their answers for most of the time, the broker or the network is; or the broker's followers are, where
+  records were acknowledged (acks=1) and the high watermark stays below them. Where the broker throttles it for
   most of the time, its quota is the cause. Where none is clear, it is not listed.
 basis:
   rests_on: committed offsets (or fetches, without commits) next to the ends of partitions, and the times of its fetches
@@ -31,7 +32,7 @@ parameters:
   min_behind_seconds: {default: 10, meaning: "Consumers that are less behind, beyond what their fetches wait for records, or were watched for a shorter time, are not listed."}
   min_percent: {default: 60, most: 100, meaning: "Share of the lag, or of the time, from which a cause is clear."}
 sampled: Later commits and fetches may be among the exchanges that are missing.
-verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}[{rows where cause=consumer or its network:?}. Look at what it does with a record, and at its network|[{rows where cause=consumer:?}. Look at what it does with a record]][{rows where cause=broker:?}. Look at why that broker answers Fetch late: its disk, its requests, the network][{rows where cause=quota:?}. Raise its quota, or have it read less]."
+verdict: "{rows:consumer falls/consumers fall} behind[{rows where cause=broker:?} ({rows where cause=broker} because of the broker)]. Worst: {client_id} at {client_address} on {topic}, {lag:,} offsets and {behind_seconds:,} s behind, cause: {cause}[{rows where cause=consumer or its network:?}. Look at what it does with a record, and at its network|[{rows where cause=consumer:?}. Look at what it does with a record]][{rows where cause=broker:?}. Look at why that broker answers Fetch late, or its high watermark stands still: its disk, its requests, its followers, the network][{rows where cause=quota:?}. Raise its quota, or have it read less]."
 order: 44
 only_if: >-
   FROM offsets
@@ -145,8 +146,9 @@ WITH reads AS (
         PARTITION BY s.client_id, s.client_address, s.cluster, s.topic, s.partition ORDER BY s.kind, s.until_us DESC, s.life) = 1
 ), fetches AS ( -- each Fetch once, and whether more was there than it brought, or it took far longer than it may wait for records
     SELECT client_id, client_address, cluster, connection_id, exchange, max(at_us) AS at_us, max(took_us) AS took_us,
-        max(software) AS software, max(records) > 0 AND (
-            sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * CAST(max(max_wait_ms) AS BIGINT) + 1000000) AS is_part
+        max(software) AS software, CASE WHEN max(records) > 0
+            THEN sum(greatest(high_watermark - position, 0)) > 1.5 * max(records) OR max(took_us) >= 1000 * CAST(max(max_wait_ms) AS BIGINT) + 1000000
+            ELSE max(high_watermark - position) <= 0 END AS is_part -- what is acknowledged is above the high watermark: followers lag
     FROM reads
     WHERE EXISTS (
         SELECT 1 FROM late AS l

@@ -6,7 +6,8 @@ meaning: >
   The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), or its group had committed one that the broker has no
   more (offsets.retention.minutes after the last member left), and it went on at another one, by auto.offset.reset.
   Records in between were skipped (a jump forward), or are read again (a jump backward). One that begins beyond the end of the partition has an offset of another
-  cluster, or of a topic that is gone: its group never read what is there, and goes on at the end or at the beginning of it. A jump back in a topic that was deleted and
+  cluster, or of a topic that is gone: its group never read what is there, and goes on at the end or at the beginning of it. A partition that
+  was added while a group was at work has no committed offset; a member that begins at its end skips what came until then. A jump back in a topic that was deleted and
   made again meanwhile is left out: what it had read is not there to be read again.
 basis:
   rests_on: OFFSET_OUT_OF_RANGE, or an OffsetFetch without the offset that was committed; and the offset of the next fetch
@@ -16,7 +17,7 @@ columns:
   severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
-  cause: records deleted, committed offset expired, or offset beyond the end
+  cause: records deleted, committed offset expired, offset beyond the end, or new partition
   from_offset: the offset that it would have read next
   to_offset: the offset of the next fetch
   records: offsets between the two
@@ -29,14 +30,14 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes][{rows where cause=offset beyond the end:?}. Find out who set that offset, and what of the topic was handled]."
+verdict: "{rows:time/times} a consumer jumped because its offset was gone, or not there yet. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes][{rows where cause=new partition:?}. Set auto.offset.reset=earliest][{rows where cause=offset beyond the end:?}. Find out who set that offset, and what of the topic was handled]."
 order: 13
 only_if: >-
   FROM offsets AS o
   WHERE (kind = 'fetch' AND error_code = 1) OR (kind = 'committed' AND ((partition_offset = -1 AND EXISTS (
     SELECT 1
-    FROM (SELECT group_id, partition, min(seen_at) AS at FROM offsets WHERE kind = 'commit' AND partition_offset >= 0 GROUP BY group_id, partition) AS k
-    WHERE k.group_id = o.group_id AND k.partition = o.partition AND k.at < o.seen_at)) OR (partition_offset >= 0 AND EXISTS (
+    FROM (SELECT group_id, min(seen_at) AS at FROM offsets WHERE kind = 'commit' AND partition_offset >= 0 GROUP BY group_id) AS k
+    WHERE k.group_id = o.group_id AND k.at < o.seen_at)) OR (partition_offset >= 0 AND EXISTS (
     SELECT 1 FROM offsets AS f WHERE f.topic = o.topic AND f.partition = o.partition AND f.log_start_offset > o.partition_offset))))
 frame:
   derived:
@@ -113,6 +114,22 @@ WITH asked AS (
         AND a.topic = u.topic AND a.partition = u.partition AND a.at_us BETWEEN u.at_us AND u.at_us + 60000000
     GROUP BY u.client_id, u.client_address, u.software, u.cluster, u.topic, u.partition, u.partition_offset, u.seen_at, u.at_us, u.read_us,
         u.connection_id, u.exchange
+), added AS ( -- a partition that began while the group was at work on others of its topic
+    SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, CAST(0 AS BIGINT) AS partition_offset,
+        min_by(a.partition_offset, a.at_us) AS to_offset, 'new partition' AS cause,
+        c.seen_at, c.at_us, min(a.seen_at) AS next_at, c.at_us AS read_us, c.connection_id, c.exchange
+    FROM client_offsets AS c
+    JOIN (
+        SELECT cluster, topic, partition, min(at_us) AS at_us
+        FROM client_batches WHERE direction = 'produce' AND appended_offset = 0 GROUP BY cluster, topic, partition
+    ) AS b ON b.cluster = c.cluster AND b.topic = c.topic AND b.partition = c.partition AND b.at_us < c.at_us
+    JOIN asked AS a ON a.client_id IS NOT DISTINCT FROM c.client_id AND a.client_address = c.client_address AND a.cluster = c.cluster
+        AND a.topic = c.topic AND a.partition = c.partition AND a.at_us BETWEEN c.at_us AND c.at_us + 60000000
+    WHERE c.kind = 'committed' AND c.partition_offset = -1 AND c.error_code = 0 AND EXISTS (
+        SELECT 1 FROM client_offsets AS k
+        WHERE k.kind = 'commit' AND k.error_code = 0 AND k.cluster = c.cluster AND k.group_id = c.group_id AND k.topic = c.topic
+            AND k.partition <> c.partition AND k.at_us < b.at_us)
+    GROUP BY c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.seen_at, c.at_us, c.connection_id, c.exchange
 ), passed AS ( -- clients of Go look at the bounds themselves, and never ask for a committed offset that is gone
     SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.partition_offset, a.partition_offset AS to_offset,
         'records deleted' AS cause, c.seen_at, c.at_us, a.seen_at AS next_at, c.at_us AS read_us, c.connection_id, c.exchange
@@ -134,6 +151,8 @@ WITH asked AS (
     SELECT * FROM deleted
     UNION ALL
     SELECT * FROM expired
+    UNION ALL
+    SELECT * FROM added
 )
 SELECT o.*, EXISTS (
     SELECT 1 FROM beginnings AS b

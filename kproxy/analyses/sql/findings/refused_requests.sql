@@ -154,6 +154,7 @@ SELECT r.*, l.last_worked_us, coalesce(b.lost, 0) AS lost,
         WHEN 60 THEN 'try again when the partitions have moved'
         WHEN 68 THEN 'stop the members of the group first'
         WHEN 69 THEN 'correct the group, which is not of the kind that the request is for, or not there'
+        WHEN 75 THEN 'find out why that broker is behind: whether it hears of the controller'
         WHEN 73 THEN 'set delete.topic.enable of the broker'
         WHEN 76 THEN 'change its release, or the codec, which it does not know'
         WHEN 81 THEN 'start fewer members, or raise group.max.size of the broker'

@@ -14,6 +14,7 @@ columns:
   errors: answers that the topic or partition does not exist
   error_name: ""
   api_name: ""
+  deleted_by: the client that deleted the topic before; empty if none was seen to
   seconds: ""
 action: Correct the name in the client's configuration or create the topic; restart clients that hold on to a deleted topic.
 reference: https://kafka.apache.org/protocol#protocol_error_codes
@@ -21,12 +22,13 @@ parameters:
   min_errors: {default: 10, meaning: "Fewer such answers to a client for a topic are not listed."}
   min_seconds: {default: 3, meaning: "A client that stopped within this time is not listed."}
   max_seconds: {default: 30, meaning: "Metadata answers are left out that came at most so long before the topic was there for the same client: programs often start before their topics are created."}
-verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. {most errors}: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
+verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. {most errors}: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s[{deleted_by:?}; {deleted_by} had deleted it. Create it again, or stop what uses it|. Correct the name or create the topic]."
 order: 21
 only_if: FROM errors WHERE error_code IN (3, 100) HAVING count(*) >= $min_errors
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic]
   pause: pause_seconds
+  values: {deleted_by: max(deleted_by)}
   having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */
@@ -53,8 +55,15 @@ WITH missing AS (
         WHERE g.client_id IS NOT DISTINCT FROM s.client_id AND g.client_address = s.client_address AND g.cluster IS NOT DISTINCT FROM s.cluster
             AND g.group_id = s.group_id AND g.event = 'join' AND g.at_us > s.at_us AND len(g.subscribed_topics) > 0)
 )
-SELECT m.*
+SELECT m.*, x.deleted_by
 FROM missing AS m
+LEFT JOIN (
+    SELECT cluster, topic, min(at_us) AS at_us, min_by(coalesce(client_id, client_address), at_us) AS deleted_by
+    FROM client_exchanges
+    CROSS JOIN unnest(topics) AS t(topic)
+    WHERE api_key = 20 AND response_at IS NOT NULL AND len(error_codes) = 0
+    GROUP BY cluster, topic
+) AS x ON x.cluster IS NOT DISTINCT FROM m.cluster AND x.topic = m.resource AND x.at_us <= m.at_us
 WHERE NOT EXISTS (
     SELECT 1 FROM dropped AS s
     WHERE s.client_id IS NOT DISTINCT FROM m.client_id AND s.client_address = m.client_address AND s.cluster IS NOT DISTINCT FROM m.cluster
