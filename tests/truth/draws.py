@@ -22,7 +22,7 @@ JAVA_RELEASES = (OLD, LAST_OF_THREE, "4.1.2", NEWEST)
 OLD_ENOUGH = (LAST_OF_THREE, OLD)  # Java's clients for the oldest broker
 FEW_RECORDS = 10  # of a poll, where each takes long: librdkafka hands out one at a time
 SMALL = 20_000  # bytes of a record; larger ones are there for their size
-NAMED = re.compile(r"library (==|!=|in \{)|isinstance")  # what is true depends on the library
+NAMED = re.compile(r"library (==|!=|in \{)|isinstance|partitioner=")  # what is true depends on the library
 MODERN = re.compile(  # what old brokers do not have
     r"group_protocol|\"share\"|\"transfer\"|_streams|_worker|connect|mirror|\.tools\.|lab\.tool|incremental|zstd|cluster\.topic"
 )

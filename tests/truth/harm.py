@@ -46,7 +46,7 @@ def back_at_the_end(lab: Lab, library: str = "java") -> None:
     lab.wait(14)
     reader.stop()
     lab.wait(10)
-    lab.admin("retention", "purge orders 350")
+    lab.admin("retention", "purge orders -1")
     again = reader.start()
     lab.wait(12)
     lab.expect("offset_reset", at=again + 4, within=5, client_id="billing", topic="orders", direction="skipped")

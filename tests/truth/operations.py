@@ -372,7 +372,7 @@ wires = [Wire({at!r}) for _ in range(8)]
 for wire in wires:
     wire.ask(3, 1, b"\\xff\\xff\\xff\\xff")
 print('{{"at": 0, "event": "leaked"}}', flush=True)
-time.sleep(60)
+time.sleep(180)
 """
 
 
@@ -388,6 +388,21 @@ def no_more_connections(lab: Lab) -> None:
     lab.expect("reconnect_loop", at=began + 1, within=3, client_address=lab.network.address("crowded"))
     lab.never("reconnect_loop", client_address=lab.network.address("shop"))
     lab.allow("unanswered_requests", client_id="late")
+    lab.allow("idle_connections", client_id="wire")
+    lab.never("broker_away")
+
+
+@workload("The broker has as many connections as it takes: no other one is served.", max_connections="8")
+def no_connections_left(lab: Lab) -> None:
+    lab.topic("orders", 1)
+    text = _LEAKS.format(folder=str(SOURCES.parent.parent), at=lab.cluster.bootstrap("PLAIN"))
+    lab.program("leaks", "admin", "home-made", [sys.executable, "-c", text])
+    lab.wait(3)
+    for library in ("librdkafka", "java"):
+        lab.produce(f"shop-{library}", "orders", library=library)
+    lab.wait(110)
+    for library in ("librdkafka", "java"):
+        lab.expect("unanswered_requests", client_id=f"shop-{library}")
     lab.allow("idle_connections", client_id="wire")
     lab.never("broker_away")
 

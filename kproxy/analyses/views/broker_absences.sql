@@ -2,7 +2,7 @@
 meaning: >-
   The times for which a broker (client_connections.node) answered nobody for three seconds or more (from last_us to back_us, or to
   the end of its cluster's captures, until_us), after it closed two connections that were at work, or one and then refused others,
-  or left requests on two connections without an answer (how).
+  or left requests on two connections without an answer (how). was_at_work: it had answered work of clients before.
 stored: true
 */
 WITH answers AS (
@@ -76,7 +76,13 @@ WITH answers AS (
     LEFT JOIN answers AS a ON a.cluster = w.cluster AND a.broker = w.broker AND a.at_us > w.last_us
     GROUP BY w.cluster, w.broker, w.how, w.went_us, w.last_us
 )
-SELECT b.*, e.until_us
+SELECT b.*, e.until_us, coalesce(f.at_us <= b.went_us, false) AS was_at_work
 FROM back AS b
 JOIN ends AS e ON e.cluster = b.cluster
+LEFT JOIN (
+    SELECT cluster, node AS broker, min(epoch_us(response_at)) AS at_us
+    FROM client_exchanges
+    WHERE api_key IN (0, 1, 8, 12, 14, 68)
+    GROUP BY cluster, node
+) AS f ON f.cluster = b.cluster AND f.broker = b.broker
 WHERE coalesce(b.back_us, e.until_us) - b.last_us >= 3000000

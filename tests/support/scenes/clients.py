@@ -195,7 +195,11 @@ def _(tables: Rows, bad: bool) -> None:
     for number in range(3):  # 1.2 s there and back, a second of patience; the other waits longer
         at = number * 10
         way = {"syn_at": moment(at), "closed_at": moment(at + (2.2 if bad else 2.7))}
-        tables.client("far", closed_by="client", **way).ask(at + 1.2, ApiKey.API_VERSIONS)
+        client = tables.client("far", closed_by="client", **way)
+        client.ask(at + 1.2, ApiKey.API_VERSIONS)
+        if number:
+            client.ask(at + 1.3, ApiKey.METADATA)
+    tables.client("far", closed="end of capture").ask(31.2, ApiKey.METADATA)
 
 
 @scene("reconnect_loop", client_id="camera", connections=3, cause="nothing more arrives", severity="warning")
@@ -426,9 +430,11 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(30):
         loaded = 10 <= second < 20
         slow = loaded if bad else second < 10  # the other broker is slow when nobody loads it
-        shop.ask(second, ApiKey.PRODUCE, seconds=0.6 if slow else 0.002, request_size=200, acks=-1)
-        if loaded:
-            bulk.ask(second + 0.1, ApiKey.PRODUCE, seconds=0.5, request_size=1_200_000, acks=-1)
+        late = slow and second % 10 > 0  # who waits for answers asks less often
+        for part in range(1 if late else 15):
+            shop.ask(second + part / 20, ApiKey.PRODUCE, seconds=0.6 if late else 0.002, request_size=200, acks=-1)
+        if loaded:  # its answers are large, its requests are not
+            bulk.ask(second + 0.1, ApiKey.METADATA, seconds=0.5, response_size=1_200_000)
 
 
 @scene(

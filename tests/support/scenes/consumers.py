@@ -375,12 +375,10 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("unanswered_requests", client_id="late", requests=3, connections=3, apis=["ApiVersions"])
 def _(tables: Rows, bad: bool) -> None:
-    """The broker has as many connections as it takes, and works on these; or, for all that is seen, it answers nobody."""
-    shop = tables.client("shop")
+    """The broker has as many connections as it takes, and answers when it has closed some: the client no longer waits."""
     for at in (0, 30, 60):
-        client = tables.client("late", closed_by="client", closed_at=moment(at + 30))
-        client.ask(at, ApiKey.API_VERSIONS, unanswered="the client closed the connection before the response")
-        shop.ask(at + 15, ApiKey.METADATA, **({} if bad else {"unanswered": "the capture ends before the response"}))
+        seen = {"syn_ack_at": moment(at), "closed_at": moment(at + 29)}
+        tables.client("late", closed_by="client", **seen).ask(at, ApiKey.API_VERSIONS, seconds=29.5 if bad else 4)
 
 
 @scene("unanswered_requests", client_id="shop", requests=1, connections=1, apis=["Fetch"])

@@ -118,3 +118,14 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(9):  # the healthy topic has just been created: no partition of it is known
         shop.error(second, ApiKey.METADATA, E.LEADER_NOT_AVAILABLE, "orders", 1 if bad else None)
     shop.produce(10, "orders", 1)
+
+
+@scene("unknown_topic_loop", client_id="counter-consumer", topic="counter-store-repartition", errors=12)
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("counter-consumer")
+    for second in range(
+        12
+    ):  # the healthy one's source is not there either: Kafka Streams makes its own topics after that
+        client.error(second, ApiKey.METADATA, E.UNKNOWN_TOPIC_OR_PARTITION, "counter-store-repartition")
+        if not bad and second > 9:
+            client.error(second, ApiKey.METADATA, E.UNKNOWN_TOPIC_OR_PARTITION, "odrers")

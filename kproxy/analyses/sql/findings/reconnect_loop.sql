@@ -243,7 +243,7 @@ WITH worked AS (
     WHERE w.work > 0 OR w.has_metadata
     GROUP BY c.client_id, c.client_address
 )
-SELECT p.*, CASE WHEN p.has_metadata THEN w.with_more ELSE w.connections END AS connections_that_worked
+SELECT p.*, CASE WHEN p.has_metadata OR p.cause = 'waits less than the way takes' THEN w.with_more ELSE w.connections END AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
 WHERE NOT p.has_metadata OR p.cause NOT IN ('unknown', 'ended before any answer') OR (w.with_more = 0 AND w.lasting * 2 < p.connections)

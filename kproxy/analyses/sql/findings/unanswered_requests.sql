@@ -34,14 +34,14 @@ parameters:
 verdict: "{rows:client/clients} left without answers. {most requests}: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
 order: 19
 only_if: >-
-  FROM exchanges WHERE unanswered IS NOT NULL
+  FROM exchanges WHERE unanswered IS NOT NULL OR (exchange = 1 AND latency_ms >= $long_ms)
   HAVING count(*) >= least($min_requests, $min_long) OR min(epoch_us(request_at)) + $hang_ms * 1000 <= (SELECT max(epoch_us(last_seen_at)) FROM connections)
 frame:
   group_by: [client_id, client_address, broker]
   values:
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
     apis: sorted_set(api_name)
-    reason: max(unanswered)
+    reason: coalesce(max(unanswered), 'the answer came when the client had given up')
     long: CAST(sum(long) AS BIGINT)
   having: requests >= $min_requests OR long >= $min_long
   order_by: requests DESC
@@ -60,15 +60,15 @@ WITH unanswered AS (
         WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28))
         GROUP BY connection_id
     ) AS w ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
-    WHERE e.unanswered IS NOT NULL
-        AND e.unanswered NOT LIKE 'its response is missing:%'
+    WHERE (e.unanswered IS NOT NULL OR (e.exchange = 1 AND c.requests = 1 AND c.closed_by = 'client' AND e.latency_ms >= $long_ms))
+        AND coalesce(e.unanswered, '') NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
         AND NOT EXISTS (FROM forgotten_connections AS f WHERE f.connection_id = e.connection_id) -- see half_open_connections
         AND NOT EXISTS (FROM failed_attempts AS t WHERE t.client_address = e.client_address AND t.address = e.broker AND t.at_us > e.at_us) -- see no_connection
         AND NOT EXISTS ( -- see broker_away; with acks=all, or to store a commit, it waits for other brokers, and what was sent behind it does, too
             FROM broker_absences AS b
             WHERE b.cluster = e.cluster AND (b.broker = e.node OR w.connection_id IS NOT NULL) AND e.at_us <= coalesce(b.back_us, b.until_us)
-                AND coalesce(c.closed_us, b.until_us) >= b.went_us)
+                AND coalesce(c.closed_us, b.until_us) >= b.went_us AND (b.was_at_work OR c.requests > 1))
         AND NOT EXISTS ( -- a version that the broker refuses: see reconnect_loop
             FROM broker_versions AS v
             JOIN connections AS r ON r.connection_id = e.connection_id
@@ -120,7 +120,7 @@ WITH unanswered AS (
     UNION ALL
     SELECT connection_id, exchange, 1 -- the broker takes connections and answers nobody
     FROM unanswered
-    WHERE responses = 0 AND is_open AND NOT waits_by_design AND waited_us >= $long_ms * 1000 AND closed_by IS DISTINCT FROM 'broker' AND gaps = 0
+    WHERE (responses = 0 OR unanswered IS NULL) AND is_open AND NOT waits_by_design AND waited_us >= $long_ms * 1000 AND closed_by IS DISTINCT FROM 'broker' AND gaps = 0
 )
 SELECT e.*, g.long
 FROM unanswered AS e

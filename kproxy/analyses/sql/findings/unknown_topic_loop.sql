@@ -36,6 +36,13 @@ WITH missing AS (
     SELECT *
     FROM client_errors
     WHERE resource_type = 'topic' AND error_code IN (3, 100)
+), lasting AS ( -- without topics that Kafka Streams makes itself as soon as its sources are there
+    SELECT *
+    FROM (
+        SELECT *, is_made AND bool_or(NOT is_made) OVER (PARTITION BY client_id, client_address, cluster) AS is_due
+        FROM (SELECT *, regexp_matches(resource, '-(repartition|changelog)$') AS is_made FROM missing) AS n
+    ) AS d
+    WHERE NOT is_due
 ), described AS (
     SELECT client_id, client_address, cluster, topic, at_us
     FROM client_exchanges
@@ -55,8 +62,8 @@ WITH missing AS (
         WHERE g.client_id IS NOT DISTINCT FROM s.client_id AND g.client_address = s.client_address AND g.cluster IS NOT DISTINCT FROM s.cluster
             AND g.group_id = s.group_id AND g.event = 'join' AND g.at_us > s.at_us AND len(g.subscribed_topics) > 0)
 )
-SELECT m.*, x.deleted_by
-FROM missing AS m
+SELECT m.* EXCLUDE (is_made, is_due), x.deleted_by
+FROM lasting AS m
 LEFT JOIN (
     SELECT cluster, topic, min(at_us) AS at_us, min_by(coalesce(client_id, client_address), at_us) AS deleted_by
     FROM client_exchanges
