@@ -66,6 +66,8 @@ MENDED_BY_CLIENTS = {
     "Produce": {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"},
     "DescribeQuorum": {"BROKER_NOT_AVAILABLE"},
     "DescribeCluster": {"REBOOTSTRAP_REQUIRED"},
+    "ShareFetch": {"INVALID_RECORD_STATE"},  # the lock is over: the record is delivered again
+    "ShareAcknowledge": {"INVALID_RECORD_STATE"},
     "Fetch": {"OFFSET_OUT_OF_RANGE", "OFFSET_MOVED_TO_TIERED_STORAGE", "BROKER_NOT_AVAILABLE"},
     "Metadata": {"REBOOTSTRAP_REQUIRED", "BROKER_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "INVALID_TOPIC_EXCEPTION"},
 }
