@@ -45,7 +45,7 @@ WITH ended AS (
         count(*) OVER of_client AS of_all
     FROM client_connections AS c
     WHERE sasl_mechanism IS NULL AND closed_by = 'broker' AND (closed_us - last_seen_us <= 500000 OR unanswered > 0)
-        AND CASE WHEN requests > 4 THEN closed_us - first_seen_us >= $min_seconds * 1000000 ELSE responses = requests END
+        AND CASE WHEN requests > 4 THEN closed_us - first_seen_us >= $min_seconds * 1000000 ELSE responses = requests AND requests > 0 END
         AND EXISTS ( -- the broker itself goes on
             FROM client_connections AS o
             WHERE o.broker = c.broker AND o.connection_id <> c.connection_id AND o.first_seen_us < c.closed_us AND o.last_seen_us > c.closed_us + 500000
