@@ -559,7 +559,7 @@ def _held_back(reader: FlowReader, item: Item, events: list[Event]) -> list[Even
 def _end(number: int, item: Ended | Closed) -> End:
     if isinstance(item, Ended):
         direction = item.direction
-        if item.flow.closed_by is not None:  # either direction may be delivered first, whichever side ended it
+        if item.reset and item.flow.closed_by is not None:  # it ends both directions, and either may be delivered first
             direction = item.flow.direction(item.flow.closed_by[0])
         return End(number, item.time_ns, SIDES[direction])
     return End(number, item.time_ns, reason=item.reason)

@@ -19,7 +19,6 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
-from kproxy.pipeline.output import End
 from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.tls_flow import Secrets
@@ -28,6 +27,7 @@ from tests.support.built_captures import Conversation, reassemble
 from tests.support.corpus import CAPTURES
 from tests.support.frames import frame, heartbeat, heartbeat_answer, produce_answer, request
 from tests.support.secrets_block import without_secrets
+from tests.support.tables import decode, query
 from tests.support.tls import CLIENT, REQUEST, RESPONSE, Pair, Setup, log_of
 
 Segment = tuple[bool, bytes]  # from the side with the high port?
@@ -153,19 +153,20 @@ def test_who_ended_what_is_not_kafka_is_said_wherever_a_capture_is_cut(tmp_path:
     assert b'"closedBy":"broker"' in whole[0]
 
 
-def test_the_side_whose_fin_came_first_ended_the_connection(tmp_path: Path) -> None:
-    """Both ends say so: of a request without an answer there is no event until the second one."""
-    *packets, first, second = rdpcap(
+@pytest.mark.parametrize(("first", "side"), [(0, "client"), (1, "broker")])
+def test_the_side_whose_fin_came_first_ended_the_connection(tmp_path: Path, first: int, side: str) -> None:
+    """Of a request without an answer there is no event until both are there."""
+    *packets, one, other = rdpcap(
         str(write(tmp_path / "a.pcap", [(True, heartbeat(1)), (True, b"-"), (False, b"-")], syn=True))
     )
-    for fin in first, second:
+    fins = [one, other] if first == 0 else [other, one]
+    for place, fin in enumerate(fins):
         fin[TCP].remove_payload()
         fin[TCP].flags = "FA"
-    wrpcap(str(tmp_path / "b.pcap"), [*packets, first, second])
-    ends: list[End] = []
-    with open_capture(tmp_path / "b.pcap") as capture:
-        assert list(FlowEvents(read_flows(capture), on_end=ends.append))
-    assert [end.side for end in ends] == ["client", "client", None]
+        fin.time = packets[-1].time + 1 + place
+    wrpcap(str(tmp_path / "b.pcap"), [*packets, *fins])
+    assert decode("-o", tmp_path / "tables", tmp_path / "b.pcap") == 0
+    assert query(tmp_path / "tables", "select closed_by, unanswered from connections") == [(side, 1)]
 
 
 def test_a_server_that_speaks_first_is_no_broker(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ cdef class ConnectionTotals:
     cdef tuple _closing(self):
         tcp = self.connection.tcp
         by, at = self.closed_by, self.closed_at
-        if by is None and tcp is not None:  # it was over before its first event
+        if tcp is not None and tcp.closed_by is not None:  # by time; the other side's may have been delivered first
             by, at = tcp.closed_by, tcp.closed_at
         return by, None if at is None else instant(at)
 
