@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 COMMAND = "kproxy-spark report"
 GATE = 4  # exit status, see endings.py
 MOST_SHOWN = 20
-STAGING = click.Path(exists=True, file_okay=False)
+STAGING = click.Path(exists=True, file_okay=False, writable=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -211,7 +211,8 @@ def ingest(
 @click.option(
     "--master",
     metavar="URL",
-    help="Spark's master; spark-submit's by default, else this machine, without Spark where the sources do not need it.",
+    help="Spark's master, for sources of 16 MiB and more; spark-submit's by default, else this machine, without Spark where "
+    "the sources do not need it.",
 )
 def report(
     sources: tuple[str, ...],
@@ -248,7 +249,7 @@ def report(
     if first_day is not None and last_day is not None and first_day > last_day:
         raise UsageError("--from is a later day than --to")
     from kproxy.spark.local import LocalContext  # noqa: PLC0415 - after the mistakes of the command line
-    from kproxy.spark.report import Narrowed, SparkTables, needs_spark  # noqa: PLC0415 - needs DuckDB and pyarrow
+    from kproxy.spark.report import Narrowed, SparkTables, are_small, needs_spark  # noqa: PLC0415 - needs DuckDB and pyarrow
     from kproxy.spark.session import is_wanted, open_context  # noqa: PLC0415
 
     here = [identify_source(Path(source)) for source in sources if not needs_spark(source)]
@@ -258,7 +259,7 @@ def report(
 
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(wanted=not request.quiet))
-        if is_wanted(master) or only.narrows or any(map(needs_spark, sources)):
+        if is_wanted(None if are_small(sources) else master) or only.narrows or any(map(needs_spark, sources)):
             meter.show("Spark is started")
             context: Context = open_context("kproxy report", master)
         else:

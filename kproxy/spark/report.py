@@ -151,7 +151,7 @@ class SparkTables:
         self._options = options
         self._scratch = scratch
         self._answers: dict[str, Answered] = {}
-        self._is_small = not only.narrows and sum(map(size_of, self.sources)) < SMALL
+        self._is_small = not only.narrows and are_small(self.sources)
         groups = [[name] for name in self.sources] if compare else self._grouped(self.sources)
         places = self.sources if self._is_small else [place for group in groups for place in self._places(group)]
         self._folders = Folders(
@@ -169,7 +169,7 @@ class SparkTables:
 
     def prepare(self, analyses: Sequence[Analysis], parameters: Mapping[str, Value]) -> None:
         """Answer these analyses in one job, unless there are few rows."""
-        if self._is_small or len(analyses) < 2 or sum(map(size_of, self._folders.places)) < SMALL:
+        if self._is_small or len(analyses) < 2 or are_small(self._folders.places):
             self._database.look_ahead(analyses, parameters)
             return
         asked = [(analysis, known_to(analysis, parameters)) for analysis in analyses]
@@ -293,6 +293,11 @@ def needs_spark(name: str) -> bool:
     path = Path(name)
     in_lake = path.is_dir() and not holds_tables(path) and any((path / table).is_dir() for table in TABLES)
     return in_lake or is_remote(name) or may_be_namespace(name)
+
+
+def are_small(sources: Iterable[str]) -> bool:
+    """Whether the driver answers sooner than executors would."""
+    return sum(map(size_of, sources)) < SMALL
 
 
 def size_of(name: str) -> float:

@@ -1,5 +1,6 @@
 """The Spark session or context of a job: that of spark-submit, or one on this machine."""
 
+import atexit
 import logging
 import os
 import sys
@@ -57,6 +58,7 @@ def open_context(name: str, master: str | None = None) -> "SparkContext":
             settings.setIfMissing("spark.executor.defaultJavaOptions", EXECUTORS_JVM)
     if master is not None:
         settings = settings.setMaster(master)
+    is_new = SparkContext._active_spark_context is None
     try:
         context = SparkContext.getOrCreate(settings)
     except PySparkRuntimeError:  # the process of Java has ended, and has said why
@@ -67,6 +69,8 @@ def open_context(name: str, master: str | None = None) -> "SparkContext":
     if context._jsc.sc().isStopped():
         raise UsageError(f"{context.master}: this master of Spark does not answer")
     context.setLogLevel("ERROR")
+    if is_new and not context._jsc.sc().isLocal():
+        atexit.register(context.stop)  # or executors that end before the JVM would count as lost, and others be started
     return context
 
 

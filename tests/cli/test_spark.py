@@ -1,6 +1,7 @@
 """kproxy-spark: options, sentences, exit codes, and a report that is that of kproxy report; jobs are tested in tests/spark."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -37,6 +38,8 @@ def run(*words: object) -> int:
         (["ingest", "--state", "s", "-o", "x", "in"], "--state is for delta and iceberg"),
         (["ingest", "--output-format", "orc", "-o", "x", "in"], "'orc' is not one of 'parquet', 'delta', 'iceberg'"),
         (["ingest", "-o", __file__, "in"], "test_spark.py is a file; -o wants a folder"),
+        (["ingest", "--staging", "gone", "-o", "x", "in"], "'--staging': Directory 'gone' does not exist"),
+        (["report", "--staging", __file__, "t"], "test_spark.py' is a file; see kproxy-spark report --help"),
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
         (["ingest", "-o", "x", "--api", "Fetchh", "in"], "--api: there is no API 'Fetchh'; did you mean Fetch"),
@@ -59,8 +62,23 @@ def test_wrong_usage_is_one_sentence(words: list[str], sentence: str, capsys: py
     assert sentence.removeprefix("kproxy-spark: ") in capsys.readouterr().err
 
 
+def test_a_staging_folder_may_be_written_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write everywhere
+    assert run("report", "--staging", "/", GOOD) == 2
+    assert "'--staging': Directory '/' is not writable" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    ("words", "said"), [(["--help"], "ingest"), (["report", "-q", "--only", "map", str(GOOD)], "orders")]
+    ("words", "said"),
+    [
+        (["--help"], "ingest"),
+        *(
+            (["report", "-q", "--only", "map", *more, str(GOOD)], "orders")
+            for more in ([], ["--master", "spark://gone:1"])
+        ),
+    ],
 )
 def test_neither_help_nor_a_small_report_needs_spark(words: list[str], said: str) -> None:
     code = (
@@ -139,7 +157,15 @@ def test_outputs_that_are_no_folder_of_parquet(
     assert (
         run("ingest", "-o", "spark_catalog.kafka", "--state", tmp_path / "state", GOOD) == 2
     )  # not configured: a directory
-    assert "--state is for delta and iceberg" in capsys.readouterr().err
+    assert "Spark has no catalog spark_catalog; --state is for delta and iceberg" in capsys.readouterr().err
+    for catalog, sentence in (
+        ("org.apache.iceberg.spark.SparkCatalog", "iceberg needs --state DIR, since -o names tables of a catalog"),
+        ("org.others.Catalog", "lake is a catalog of org.others.Catalog; ingest writes catalogs of Iceberg"),
+    ):
+        spark.conf.set("spark.sql.catalog.lake", catalog)
+        assert run("ingest", "-o", "lake.kafka", GOOD) == 2
+        assert sentence in capsys.readouterr().err
+    spark.conf.unset("spark.sql.catalog.lake")
     assert not list((tmp_path / "state").rglob("*.json"))
 
 

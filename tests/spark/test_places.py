@@ -258,7 +258,6 @@ for words in (
     *(["-o", "read again", "days/1.pcap"], ["-o", "read again", "--again", "days/*"]),
 ):
     kproxy_spark.main(["ingest", "--records", *words], standalone_mode=False)
-context.stop()
 """
 
 
@@ -277,6 +276,7 @@ def test_executors_that_are_other_processes_have_the_rows_of_one_decode(tmp_path
         command, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3_000:]
+    assert " ERROR " not in done.stderr  # no executor counts as lost at the end
     expected = decoded(CAPTURE, tmp_path / "alone", "--records")
     for name in ("whole", "divided"):
         assert differences(expected, rowset(tmp_path / name)) == {}, name
