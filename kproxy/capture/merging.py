@@ -167,6 +167,7 @@ class MergedCapture(ClosedOnExit):
         self.secrets = [secret for file in files for secret in file.secrets]
         self._files = sorted(files)
         self._next = successors(self._files)
+        self._ends: dict[int, int] = {}  # place of a file that was looked at -> the time of its last packet
         self._set_back: set[int] = set()
         later = set(self._next.values())
         self._waiting = deque(entry for entry in enumerate(self._files) if entry[0] not in later)
@@ -252,7 +253,10 @@ class MergedCapture(ClosedOnExit):
     def _look_at_overlap(self, place: int, after: int) -> None:
         """Find out whether the clock was set back, or another host wrote *after*; it begins before the end of *place*."""
         one, other = self._files[place], self._files[after]
-        if other.first_ns >= _end_of(one) or _end_of(other) < one.first_ns:
+        for each in (place, after):
+            if each not in self._ends:
+                self._ends[each] = _end_of(self._files[each])
+        if other.first_ns >= self._ends[place] or self._ends[after] < one.first_ns:
             self._set_back.add(place)
         else:
             del self._next[place]

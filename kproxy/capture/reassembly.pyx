@@ -92,12 +92,14 @@ cdef int64_t FIRST_LAP = 1 << 40  # added to the first sequence number, so that 
 cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that a held segment takes in addition to its data
 cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that restart it there
 cdef int MIXED_AFTER = 2  # times that a second stream of bytes shows in a flow
+cdef Py_ssize_t MIXED_BYTES = 8  # that differ, at least; a segment that was damaged on its way, and sent again, differs in fewer
 cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef int64_t EARLY_NS = 200_000_000  # more than TCP needs to repeat bytes whose first copy was not captured
+cdef int EARLY_SHARE = 20  # one segment in so many is early, at least, if clocks differ
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -133,6 +135,7 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef uint64_t segments_again
     cdef uint64_t mixed
+    cdef uint64_t segments  # with data
     cdef uint64_t early  # segments that were acknowledged at least EARLY_NS before they were captured
     cdef int64_t earliest_ns  # the longest such time
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
@@ -583,6 +586,7 @@ cdef class Flow:
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
             self._note_acknowledged(other, other.position_of(segment.acknowledgment), time_ns)
         if segment.size + segment.missing > 0 and not segment.flags & RST:
+            self.budget.segments += 1
             if half.highest <= position < half.acknowledged and time_ns - half.acknowledged_ns >= EARLY_NS:
                 self.budget.early += 1
                 self.budget.earliest_ns = max(self.budget.earliest_ns, time_ns - half.acknowledged_ns)
@@ -817,7 +821,8 @@ cdef class Flow:
 
     cdef int _report_differing(self, Half half, Py_ssize_t count, int64_t time_ns, list out) except -1:
         if count > 0:
-            self._note_second_stream()
+            if count >= MIXED_BYTES:
+                self._note_second_stream()
             self.open(time_ns, out)
             out.append(Differs(self, time_ns, self._side(half), half.differs_at, count))
         return 0
@@ -1056,8 +1061,12 @@ cdef class Flows:
 
     @property
     def early(self) -> tuple[int, int]:
-        """Number of segments acknowledged long before they were captured, and how long in ns: clocks of hosts differ by more."""
-        return self.budget.early, self.budget.earliest_ns
+        """Number of segments acknowledged long before they were captured, and how long in ns: clocks of hosts differ by more.
+
+        0 if they are few among all: a capture that lost packets has some of them, when they are sent again.
+        """
+        cdef bint many = self.budget.early * EARLY_SHARE >= self.budget.segments
+        return self.budget.early if many else 0, self.budget.earliest_ns
 
     @property
     def mixed(self) -> int:

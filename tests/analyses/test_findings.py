@@ -166,6 +166,9 @@ COMPARED_IN = {
     ("near_max_message", "min_percent"): None,  # rounded down in the row
     ("stuck_fetch_loop", "min_percent"): None,
     ("idle_connections", "min_idle_seconds"): None,  # of the longest of several
+    ("cut_connections", "min_connections"): None,  # ten short ones are enough, whatever these say
+    ("cut_connections", "min_seconds"): None,
+    ("share_redelivery", "min_records"): None,  # one at the limit is enough
 }
 
 

@@ -5,7 +5,7 @@ severity: warning
 meaning: >
   Connection after connection of a client lived for the same time and was then ended from the broker's side in the middle of its work, while the
   broker went on with others: a load balancer, a proxy or a service mesh limits how long a connection may live. What was under way has no
-  answer; the client connects anew, asks for metadata and sends it again. Or each is ended right after the answer to its first requests, at
+  answer; the client connects anew, asks for metadata and sends it again. Or the broker ends each right after it answered the first requests, at
   least min_short_connections times. Logins that end are left out: see login_expired.
 basis:
   rests_on: how long connections lived that were ended from the broker's side with a request open, or within half a second of their last message
@@ -33,10 +33,10 @@ frame:
     connections: count(*)
     seconds: CAST(round(median(lasted_us) / 1000000) AS BIGINT)
     unanswered: CAST(sum(unanswered) AS BIGINT)
-    times: count(DISTINCT closed_us // 1000000)
-    is_short: bool_and(requests <= 4)
-  derived: {severity: CASE WHEN unanswered >= 3 OR is_short THEN 'warning' ELSE 'notice' END}
-  having: connections >= $min_connections AND (NOT is_short OR times >= $min_short_connections)
+    times: count(DISTINCT CASE WHEN requests <= 4 THEN closed_us // 1000000 END)
+    longer: count(CASE WHEN requests > 4 THEN 1 END)
+  derived: {severity: CASE WHEN unanswered >= 3 OR times >= $min_short_connections THEN 'warning' ELSE 'notice' END}
+  having: longer >= $min_connections OR times >= $min_short_connections
   order_by: connections DESC
 */
 WITH ended AS (

@@ -32,7 +32,8 @@ sampled: The batches that were acknowledged before, or a resend, may be among th
 verdict: "{rows:partition/partitions} lost acknowledged records. {most records}: {topic}-{partition} at {broker}, {records:offset/offsets} from {from_offset:d} on (evidence: {evidence}). Send them again; set acks=all, min.insync.replicas=2 and unclean.leader.election.enable=false."
 order: 11
 only_if: >-
-  FROM record_batches WHERE (direction = 'produce' AND (appended_offset > 0 OR error_code = 45)) OR EXISTS (FROM exchanges WHERE api_key = 23)
+  FROM exchanges
+  WHERE api_key = 23 OR (api_key = 0 AND EXISTS (FROM record_batches WHERE direction = 'produce' AND (appended_offset > 0 OR error_code = 45)))
 frame:
   group_by: [cluster, topic, partition, end_offset, evidence]
   values:
@@ -120,6 +121,7 @@ WITH appended AS (
     JOIN asked AS a ON a.client_id IS NOT DISTINCT FROM m.client_id AND a.client_address = m.client_address AND a.cluster = m.cluster
         AND a.at_us BETWEEN m.before_us AND m.at_us
     WHERE m.position < m.position_before AND m.connection_id <> m.connection_before
+        AND m.high_watermark < m.position_before -- the log is shorter than what was read of it; an application that seeks back is none
     GROUP BY m.client_id, m.client_address, m.software, m.cluster, m.broker, m.topic, m.partition, m.seen_at, m.at_us, m.connection_id, m.exchange,
         m.position, m.position_before
     HAVING bool_and(a.api_key = 23) AND bool_or(list_contains(a.topics, m.topic)) -- it looked for no other offset

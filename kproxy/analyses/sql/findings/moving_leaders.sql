@@ -8,7 +8,7 @@ meaning: >
   (NOT_LEADER_OR_FOLLOWER), look the leader up and send again; producers with acks=1 lose records. One restart of a broker makes two
   changes.
 basis:
-  rests_on: leaders and their epochs in answers to Metadata and in answers that refuse
+  rests_on: leaders and their epochs in answers to Metadata
   certainty: said
   wrong_if: brokers were restarted one after the other, several times in a row
 columns:
@@ -19,7 +19,7 @@ columns:
 action: Read the logs of these brokers and of the controller for sessions that end; look for scripts that elect leaders or move partitions.
 reference: https://kafka.apache.org/documentation/#basic_ops_leader_balancing
 parameters:
-  min_changes: {default: 6, least: 3, meaning: "Partitions whose leader changed less often are not listed."}
+  min_changes: {default: 8, least: 3, meaning: "Partitions whose leader changed less often are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without a change, the next one begins another episode, with a row of its own."}
 sampled: Answers that name a leader may be among the exchanges that are missing.
 verdict: "{rows:partition has/partitions have} leaders that change again and again. {most changes}: {topic}-{partition}, {changes:time/times} in {seconds:,} s, between the brokers {leaders}. Read their logs and the controller's, and look for scripts that elect leaders."
@@ -45,7 +45,9 @@ WITH leaders AS ( -- each epoch once: connections hear of it at different times
     GROUP BY cluster, topic, partition, leader_epoch, leader_id
 ), compared AS (
     SELECT *, lag(leader_id) OVER (PARTITION BY cluster, topic, partition ORDER BY leader_epoch, at_us) AS leader_before,
-        lag(at_us) OVER (PARTITION BY cluster, topic, partition ORDER BY leader_epoch, at_us) AS before_us
+        lag(at_us) OVER (PARTITION BY cluster, topic, partition ORDER BY leader_epoch, at_us) AS before_us,
+        lag(leader_epoch) OVER (PARTITION BY cluster, topic, partition ORDER BY leader_epoch, at_us) AS epoch_before
     FROM leaders
 )
-SELECT * FROM compared WHERE leader_id <> leader_before AND at_us > before_us
+-- a topic that was made anew has other leaders at the same epoch
+SELECT * FROM compared WHERE leader_id <> leader_before AND at_us > before_us AND leader_epoch > epoch_before

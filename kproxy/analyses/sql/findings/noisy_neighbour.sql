@@ -103,6 +103,7 @@ WITH sent AS (
     FROM timed
     GROUP BY cluster, broker, client_address, other_client_id, other_address, api_key, api_name
     HAVING sum(CASE WHEN is_loaded = 0 THEN answers END) >= $min_answers AND sum(CASE WHEN is_loaded = 1 THEN answers END) >= $min_answers
+        AND count(CASE WHEN is_loaded = 1 THEN 1 END) >= 3 -- one second may be a pause of the broker
 )
 SELECT b.*, c.other_client_id, c.api_name, c.calm_ms, c.loaded_ms, c.loaded_ms / greatest(c.calm_ms, 0.1) AS times,
     coalesce(c.other_client_id, '') || ' ' || c.other_address AS other

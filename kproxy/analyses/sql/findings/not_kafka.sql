@@ -15,13 +15,13 @@ columns:
   not_kafka: "what it looks like: http, ssh, text, unknown; nothing: no byte, for silent_seconds at least"
   spoken_by: "client, or broker: what the client takes for one"
   connections: ""
-action: Correct the port of that client, or the address that it takes for a broker; let health checks open a connection and send nothing.
+action: Correct the port of that client, or the address that it takes for a broker; let health checks open a connection and close it at once; use connections that are opened, or close them.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_listeners
 parameters:
   min_connections: {default: 3, meaning: "Fewer such connections from an address to a broker are not listed."}
   silent_seconds: {default: 30, meaning: "Connections without a byte that lived for less are not looked at."}
   min_answered: {default: 1, meaning: "Fewer such connections are not listed where the client speaks Kafka."}
-verdict: "{rows:address has/addresses have} connections of which one side does not speak Kafka. {most connections}: {client_address} to {broker}, {not_kafka} from the {spoken_by}, {connections:connection/connections}. Correct its address or port."
+verdict: "{rows:address has/addresses have} connections of which one side does not speak Kafka. {most connections}: {client_address} to {broker}, {not_kafka} from the {spoken_by}, {connections:connection/connections}. Correct its address or port, or close what is not used."
 order: 44
 only_if: FROM connections WHERE not_kafka NOT IN ('tls', 'no answer', 'refused') HAVING count(*) >= least($min_connections, $min_answered)
 frame:

@@ -129,6 +129,14 @@ WITH asked AS (
         SELECT 1 FROM client_offsets AS k
         WHERE k.kind = 'commit' AND k.error_code = 0 AND k.cluster = c.cluster AND k.group_id = c.group_id AND k.topic = c.topic
             AND k.partition <> c.partition AND k.at_us < b.at_us)
+        AND NOT EXISTS ( -- it reads on, and only asks what is committed
+            SELECT 1 FROM asked AS r
+            WHERE r.client_id IS NOT DISTINCT FROM c.client_id AND r.client_address = c.client_address AND r.cluster = c.cluster
+                AND r.topic = c.topic AND r.partition = c.partition AND r.at_us <= c.at_us)
+        AND NOT EXISTS ( -- see unknown
+            SELECT 1 FROM client_offsets AS k
+            WHERE k.kind = 'commit' AND k.cluster = c.cluster AND k.group_id = c.group_id AND k.topic = c.topic
+                AND k.partition = c.partition AND k.at_us < c.at_us)
     GROUP BY c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.seen_at, c.at_us, c.connection_id, c.exchange
 ), passed AS ( -- clients of Go look at the bounds themselves, and never ask for a committed offset that is gone
     SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.partition_offset, a.partition_offset AS to_offset,

@@ -49,6 +49,7 @@ frame:
 WITH unanswered AS (
     SELECT e.*, c.closed_by, c.closed_us, c.closed IN ('finished', 'reset') AS is_closed, c.gaps, c.responses,
         e.api_key IN (1, 11, 14, 78) AS waits_by_design, y.syn_ack_at IS NOT NULL AS is_open,
+        g.group_timeout_ms,
         CASE WHEN c.closed = 'end of capture' THEN coalesce(c.closed_us, t.until_us) ELSE c.closed_us END - e.at_us AS waited_us
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
@@ -60,6 +61,12 @@ WITH unanswered AS (
         WHERE coalesce(latency_ms, 5000) >= 5000 AND (acks = -1 OR api_key IN (8, 28))
         GROUP BY connection_id
     ) AS w ON w.connection_id = e.connection_id AND w.exchange <= e.exchange
+    LEFT JOIN ( -- JoinGroup waits for the slowest member
+        SELECT cluster, group_id, max(coalesce(nullif(rebalance_timeout_ms, -1), session_timeout_ms)) AS group_timeout_ms
+        FROM client_exchanges
+        WHERE api_key = 11
+        GROUP BY cluster, group_id
+    ) AS g ON g.cluster = e.cluster AND g.group_id = e.group_id
     WHERE (e.unanswered IS NOT NULL OR (e.exchange = 1 AND c.requests = 1 AND c.closed_by = 'client' AND e.latency_ms >= $long_ms))
         AND coalesce(e.unanswered, '') NOT LIKE 'its response is missing:%'
         AND (c.responses > 0 OR c.requests <= 2)
@@ -77,16 +84,18 @@ WITH unanswered AS (
         AND NOT (c.closed_by = 'client' AND EXISTS ( -- it looks for its coordinator: see coordinator_errors
             FROM client_errors AS o WHERE o.connection_id = e.connection_id AND o.error_code IN (14, 15, 16)))
         AND NOT EXISTS (FROM expired_logins AS l WHERE l.connection_id = e.connection_id AND l.connections >= 3) -- see login_expired
+), answered AS (
+    SELECT broker, at_us, epoch_us(response_at) AS answered_us
+    FROM client_exchanges
+    WHERE response_at IS NOT NULL AND api_key NOT IN (11, 14, 78)
 ), hanging AS (
     SELECT u.*
     FROM unanswered AS u
+    ASOF JOIN answered AS o ON o.broker = u.broker AND o.at_us > u.at_us -- of another connection, as none comes later on this one
     WHERE u.waited_us >= $long_ms * 1000 AND u.closed_by IS DISTINCT FROM 'broker' AND u.gaps = 0
+        AND o.answered_us < u.at_us + u.waited_us + 1000000 -- or as soon as the client tries again
         AND NOT EXISTS (
             FROM exchanges AS x WHERE x.connection_id = u.connection_id AND x.exchange > u.exchange AND x.response_at IS NOT NULL)
-        AND EXISTS (
-            FROM client_exchanges AS o
-            WHERE o.broker = u.broker AND o.connection_id <> u.connection_id AND o.at_us > u.at_us
-                AND epoch_us(o.response_at) < u.at_us + u.waited_us + 1000000) -- or as soon as the client tries again
 ), given_up AS (
     SELECT connection_id, exchange, 0 AS long
     FROM unanswered AS u
@@ -113,10 +122,12 @@ WITH unanswered AS (
     UNION ALL
     SELECT u.connection_id, u.exchange, $min_long -- for minutes
     FROM hanging AS u
-    WHERE u.responses > 0 AND u.waited_us >= $hang_ms * 1000 AND u.waited_us // 1000 >= CASE
+    ASOF JOIN answered AS o ON o.broker = u.broker AND o.answered_us >= u.at_us + $long_ms * 1000
+    WHERE o.answered_us <= u.at_us + $hang_ms * 1000 -- the broker was captured meanwhile: no file is missing
+        AND u.responses > 0 AND u.waited_us >= $hang_ms * 1000 AND u.waited_us // 1000 >= CASE
         WHEN u.api_key = 11 AND u.closed_by = 'client' THEN 4000 -- Java's waits five seconds longer than a rebalance may take
         ELSE $hang_ms END + coalesce(
-        CASE u.api_key WHEN 1 THEN u.max_wait_ms WHEN 78 THEN u.max_wait_ms WHEN 11 THEN u.rebalance_timeout_ms WHEN 14 THEN 300000 ELSE u.timeout_ms END, 0)
+        CASE u.api_key WHEN 1 THEN u.max_wait_ms WHEN 78 THEN u.max_wait_ms WHEN 11 THEN u.group_timeout_ms WHEN 14 THEN 300000 ELSE u.timeout_ms END, 0)
     UNION ALL
     SELECT connection_id, exchange, 1 -- the broker takes connections and answers nobody
     FROM unanswered

@@ -39,7 +39,8 @@ WITH missing AS (
 ), lasting AS ( -- without topics that Kafka Streams makes itself as soon as its sources are there
     SELECT *
     FROM (
-        SELECT *, is_made AND bool_or(NOT is_made) OVER (PARTITION BY client_id, client_address, cluster) AS is_due
+        SELECT *, is_made AND max(CASE WHEN NOT is_made THEN at_us END) OVER (
+        PARTITION BY client_id, client_address, cluster ORDER BY at_us RANGE BETWEEN 60000000 PRECEDING AND 60000000 FOLLOWING) IS NOT NULL AS is_due
         FROM (SELECT *, regexp_matches(resource, '-(repartition|changelog)$') AS is_made FROM missing) AS n
     ) AS d
     WHERE NOT is_due
@@ -62,7 +63,9 @@ WITH missing AS (
         WHERE g.client_id IS NOT DISTINCT FROM s.client_id AND g.client_address = s.client_address AND g.cluster IS NOT DISTINCT FROM s.cluster
             AND g.group_id = s.group_id AND g.event = 'join' AND g.at_us > s.at_us AND len(g.subscribed_topics) > 0)
 )
-SELECT m.* EXCLUDE (is_made, is_due), x.deleted_by
+SELECT m.* EXCLUDE (is_made, is_due), CASE WHEN NOT EXISTS ( -- it was made again since then
+    FROM described AS d WHERE d.cluster IS NOT DISTINCT FROM m.cluster AND d.topic = m.resource AND d.at_us BETWEEN x.at_us + 5000000 AND m.at_us)
+    THEN x.deleted_by END AS deleted_by
 FROM lasting AS m
 LEFT JOIN (
     SELECT cluster, topic, min(at_us) AS at_us, min_by(coalesce(client_id, client_address), at_us) AS deleted_by
