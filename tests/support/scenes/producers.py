@@ -404,11 +404,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("lost_records", client_id="ledger", evidence="a reader sent back", from_offset=20, end_offset=50, records=30)
 def _(tables: Rows, bad: bool) -> None:
-    """Its new leader ends earlier (KIP-320); the healthy one looks up what its group committed."""
+    """Its new leader ends earlier (KIP-320); the application of the healthy one seeks back."""
     first, second = tables.client("ledger"), tables.client("ledger", broker_address="10.0.0.8")
     first.fetch(0, "invoices", 50, end=50)
-    second.ask(5, ApiKey.OFFSET_FOR_LEADER_EPOCH if bad else ApiKey.OFFSET_FETCH, topics=["invoices"])
-    second.fetch(6, "invoices", 20, end=20)
+    second.ask(5, ApiKey.OFFSET_FOR_LEADER_EPOCH, topics=["invoices"])
+    second.fetch(6, "invoices", 20, end=20 if bad else 50)
 
 
 @scene(
