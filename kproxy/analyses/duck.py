@@ -239,9 +239,8 @@ class Database(ClosedOnExit):
         with self._answering(asked):
             self._find_applicable(every)
             left = [each for each in every if each[0].header.only_if and self._applies.get(_key(*each), True)]
-            for each in sorted(
-                left, key=self._length, reverse=True
-            ):  # the longest first: both threads end at the same time
+            left.sort(key=self._length, reverse=True)  # the longest first: both threads end at the same time
+            for each in left:
                 asked.put(each)
 
     def _find_applicable(self, every: "list[Asked]") -> None:

@@ -70,7 +70,10 @@ def begin_of(path: Path, capture: Capture) -> CaptureFile:
 
 
 def successors(files: Sequence[CaptureFile]) -> dict[int, int]:
-    """Index of a rotated file -> index of the one that was written next. Times decide where names have the same number."""
+    """Return, for the index of each rotated file, the index of the file that was written after it.
+
+    The numbers in the names tell. Files of which two have the same number are left out: their times give the order.
+    """
     series: dict[tuple[Path, str], list[tuple[int, int]]] = {}
     for index, file in enumerate(files):
         if not file.is_empty and (match := ROTATED.fullmatch(file.path.name)):

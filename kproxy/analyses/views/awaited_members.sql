@@ -62,7 +62,6 @@ WHERE r.latest = 1 AND r.members > 1
     AND EXISTS ( -- it was a member before
         SELECT 1 FROM joins AS b WHERE b.group_key = r.group_key AND b.member_id = r.member_id AND b.generation < r.generation)
 UNION ALL BY NAME
-SELECT * EXCLUDE (waited_for), make_timestamptz(asked_us) AS last_at, make_timestamptz(first_us) AS first_at, (asked_us - first_us) // 1000000 AS seconds,
-    waited_for
+SELECT *, make_timestamptz(asked_us) AS last_at, make_timestamptz(first_us) AS first_at, (asked_us - first_us) // 1000000 AS seconds
 FROM (SELECT *, 'give up partitions' AS waited_for FROM given_up
     UNION ALL BY NAME SELECT * EXCLUDE (assigned_us), 'assign partitions' AS waited_for FROM assigned) AS others

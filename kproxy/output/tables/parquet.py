@@ -49,7 +49,7 @@ LEVEL = 1  # of zstd: 3 takes twice the time for a few per cent
 
 
 def check_directory(path: Path) -> None:
-    """Raise UsageError if a directory has anything in it but tables of kproxy, and what Spark keeps beside them."""
+    """Raise UsageError if a directory has other files than tables of kproxy and what Spark keeps beside tables."""
     if path.is_dir():
         strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
         if strange is not None:
@@ -116,7 +116,7 @@ def missing_parts(directory: Path) -> list[str]:
 
 
 def _parts_of(file: Path) -> list[str]:
-    """Return the files that an entry names; none for one that is damaged, as for ingest, which writes it again."""
+    """Return the files that an entry of ingest names. A damaged entry names none: ingest writes it again."""
     try:
         entry = msgspec.json.decode(file.read_bytes(), type=Written)
     except msgspec.MsgspecError:
