@@ -91,7 +91,7 @@ cdef enum:
 cdef int64_t FIRST_LAP = 1 << 40  # added to the first sequence number, so that bytes before it have positions, too
 cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that a held segment takes in addition to its data
 cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that restart it there
-cdef int MIXED_AFTER = 2  # times that a second stream of bytes shows in a flow
+cdef int MIXED_AFTER = 4  # times that a second stream of bytes shows in a flow
 cdef Py_ssize_t MIXED_BYTES = 8  # that differ, at least; a segment that was damaged on its way, and sent again, differs in fewer
 cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
@@ -99,7 +99,6 @@ cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow 
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef int64_t EARLY_NS = 200_000_000  # more than TCP needs to repeat bytes whose first copy was not captured
-cdef int EARLY_SHARE = 20  # one segment in so many is early, at least, if clocks differ
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -135,8 +134,8 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef uint64_t segments_again
     cdef uint64_t mixed
-    cdef uint64_t segments  # with data
-    cdef uint64_t early  # segments that were acknowledged at least EARLY_NS before they were captured
+    cdef uint64_t ahead  # acknowledgements of bytes that had not been captured: one at a time of each half
+    cdef uint64_t early  # those among them whose bytes were captured EARLY_NS later, or more
     cdef int64_t earliest_ns  # the longest such time
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
@@ -186,7 +185,8 @@ cdef class Half:
     cdef int64_t next  # position of the next byte to deliver
     cdef int64_t highest  # end of the captured bytes
     cdef int64_t acknowledged
-    cdef int64_t acknowledged_ns  # when
+    cdef int64_t ahead_position  # what Budget.ahead counted last, while its bytes were not captured; else 0
+    cdef int64_t ahead_ns  # when
     cdef int64_t fin_position
     cdef int64_t fin_time_ns
     cdef uint64_t fin_arrival
@@ -586,10 +586,8 @@ cdef class Flow:
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
             self._note_acknowledged(other, other.position_of(segment.acknowledgment), time_ns)
         if segment.size + segment.missing > 0 and not segment.flags & RST:
-            self.budget.segments += 1
-            if half.highest <= position < half.acknowledged and time_ns - half.acknowledged_ns >= EARLY_NS:
-                self.budget.early += 1
-                self.budget.earliest_ns = max(self.budget.earliest_ns, time_ns - half.acknowledged_ns)
+            if half.ahead_position and position + segment.size + segment.missing >= half.ahead_position:
+                self._note_end_of_ahead(half, position, time_ns)
             if (
                 half.state >= STARTED
                 and position == half.next
@@ -612,7 +610,16 @@ cdef class Flow:
     cdef void _note_acknowledged(self, Half half, int64_t position, int64_t time_ns) noexcept:
         if position > half.acknowledged:
             half.acknowledged = position
-            half.acknowledged_ns = time_ns
+            if not half.ahead_position and position > half.highest:
+                half.ahead_position, half.ahead_ns = position, time_ns
+                self.budget.ahead += 1
+
+    cdef void _note_end_of_ahead(self, Half half, int64_t position, int64_t time_ns) noexcept:
+        # A segment reaches what was acknowledged. If it begins after that, the acknowledged bytes are not in the capture.
+        if half.highest <= position < half.ahead_position and time_ns - half.ahead_ns >= EARLY_NS:
+            self.budget.early += 1
+            self.budget.earliest_ns = max(self.budget.earliest_ns, time_ns - half.ahead_ns)
+        half.ahead_position = 0
 
     cdef int _receive_in_turn(
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
@@ -1061,11 +1068,11 @@ cdef class Flows:
 
     @property
     def early(self) -> tuple[int, int]:
-        """Number of segments acknowledged long before they were captured, and how long in ns: clocks of hosts differ by more.
+        """Number of acknowledgements long before their bytes were captured, and how long in ns: clocks of hosts differ by more.
 
-        0 if they are few among all: a capture that lost packets has some of them, when they are sent again.
+        0 if they are less than half of those before their bytes: a capture that lost packets, or has damaged ones, has some.
         """
-        cdef bint many = self.budget.early * EARLY_SHARE >= self.budget.segments
+        cdef bint many = self.budget.early * 2 >= self.budget.ahead
         return self.budget.early if many else 0, self.budget.earliest_ns
 
     @property

@@ -291,6 +291,8 @@ class Hunt(ABC):
         return candidate.end in self._marks or (candidate.end == self._end and self._ended)
 
     def _drop_until(self, position: int) -> None:
+        if self._candidates and self._candidates[0].start < position:  # the caller may go on, though a frame was found
+            self._candidates = [one for one in self._candidates if one.start >= position]
         size = position - self._base
         del self._buffer[:size]
         while size:

@@ -1,9 +1,11 @@
 """What connections to one cluster have shown."""
 
+from struct import pack
+
 from kproxy.protocol import ApiKey, Message, request_message, response_message
 from kproxy.session.cluster import ClusterView, TopicNames, has_topic_ids
 from kproxy.session.exchanges import Frame, read_body
-from tests.support.frames import delete_topic, metadata_answer
+from tests.support.frames import compact, compact_array, delete_topic, metadata_answer, response
 
 ORDERS, BILLS = bytes(range(16)), bytes(range(16, 32))
 ORDERS_TEXT, BILLS_TEXT = "AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"  # RFC 4648 base64url, by hand
@@ -57,6 +59,15 @@ def test_brokers_are_bounded_too() -> None:
     view = ClusterView(brokers=3)
     view.note(metadata_frame({}, {node: (f"b{node}", 9092) for node in range(10)}))
     assert sorted(view.brokers) == [7, 8, 9]
+
+
+def test_a_broker_without_a_host_is_passed_over() -> None:
+    """DescribeCluster v0 with the null that the version does not allow, which some programs send and kproxy reads."""
+    nobody = pack(">i", 5) + b"\0" + pack(">i", 9092) + b"\0\0"
+    body = pack(">ih", 0, 0) + b"\0" + compact("lab") + pack(">i", 1) + compact_array(nobody) + pack(">i", 0) + b"\0"
+    view = ClusterView()
+    view.note(response_frame(response(1, body, tags=b"\0"), 60, 0))
+    assert (view.brokers, view.cluster_id) == ({}, "lab")
 
 
 def test_responses_nobody_asked_about_do_not_pile_up() -> None:

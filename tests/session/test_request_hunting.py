@@ -206,3 +206,12 @@ def test_the_next_request_of_the_same_client_comes_soon_after() -> None:
     assert not CutStart(7, b"\0\x0capp-").is_next(start)  # as the count of an array, which stays the same
     assert not CutStart(8, b"\0\x0cbpp-").is_next(start) and not CutStart(8, b"\0\x0capp-").is_next(None)
     assert not CutStart(5_000, b"\0\x0capp-").is_next(start)
+
+
+def test_a_hunt_that_goes_on_after_a_request_forgets_what_began_before_it() -> None:
+    hunt = RequestHunt(LIMIT, 0)
+    larger = heartbeat(1, "g" * 200)  # what it claims ends behind the request that is found
+    assert not hunt.feed(b"?" + larger[:100], 0)
+    assert hunt.feed(metadata(2), 0)
+    hunt.feed(NOISE, 0)  # a caller that knew better
+    assert hunt.skipped >= 101
