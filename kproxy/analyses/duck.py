@@ -54,7 +54,7 @@ NEEDED_OPTIMIZERS = (  # for few rows; the others take longer than they save
 )
 PARAMETER = re.compile(r"\$(\w+)")
 RECORDS_MEMORY = 256  # to read tables of records, and in executors of Spark
-MORE_MEMORY = (64, 128, 256, 2000)  # tried in turn for the few analyses that need more, in one thread, too
+MORE_MEMORY = (128, 512, 2000)  # tried in turn for the few analyses that need more, in one thread, too
 DISK_CAUSES = (
     "No space left on device",
     "File too large",

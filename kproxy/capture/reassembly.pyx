@@ -99,6 +99,7 @@ cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow 
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef int64_t EARLY_NS = 200_000_000  # more than TCP needs to repeat bytes whose first copy was not captured
+cdef uint64_t MANY_EARLY = 10  # acknowledgements: fewer of them say nothing about clocks
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -1067,13 +1068,13 @@ cdef class Flows:
         return self.budget.segments_again
 
     @property
-    def early(self) -> tuple[int, int]:
-        """Number of acknowledgements long before their bytes were captured, and how long in ns: clocks of hosts differ by more.
+    def clocks_differ_by(self) -> int:
+        """How many ns, at least, clocks of hosts differ by; 0 if bytes were captured before their acknowledgements.
 
-        0 if they are less than half of those before their bytes: a capture that lost packets, or has damaged ones, has some.
+        A few were not: they were lost in the capture and sent again, or packets are damaged.
         """
-        cdef bint many = self.budget.early * 2 >= self.budget.ahead
-        return self.budget.early if many else 0, self.budget.earliest_ns
+        cdef bint many = self.budget.early >= MANY_EARLY and self.budget.early * 2 >= self.budget.ahead
+        return self.budget.earliest_ns if many else 0
 
     @property
     def mixed(self) -> int:

@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
-MANY_EARLY = 10  # segments, see Flows.early
-
-
 class Options(Struct, frozen=True):
     """What a run does: plain values, so that a Spark driver can send them to its executors.
 
@@ -372,8 +369,7 @@ class Run(Closing):
             return
         if capture.flows.mixed:
             self.damages.append(mixed_sentence(capture.name, capture.flows.mixed))
-        early, by_ns = capture.flows.early
-        if early >= MANY_EARLY:
+        if by_ns := capture.flows.clocks_differ_by:
             self.damages.append(
                 f"{capture.name}: the clocks that it was captured with differ by {render_duration(by_ns)} or more (bytes were"
                 " acknowledged before they came): latencies and the order of requests and responses are wrong"

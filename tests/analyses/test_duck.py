@@ -192,12 +192,12 @@ def test_what_needs_more_memory_gets_one_thread_then_more_and_both_are_restored(
                 raise duckdb.OutOfMemoryException("more")
 
         database._with_more_memory(run)
-        assert seen == [(2, "45.7 MiB"), (1, "45.7 MiB"), (1, "61.0 MiB")]  # 48 MB, 64 MB
+        assert seen == [(2, "45.7 MiB"), (1, "45.7 MiB"), (1, "122.0 MiB")]  # 48 MB, 128 MB
         assert rows(database, query) == seen[:1]
         seen.clear()
         database.connection.execute("SET threads = 1")
         database._with_more_memory(run)
-        assert seen == [(1, "45.7 MiB"), (1, "61.0 MiB"), (1, "122.0 MiB")]
+        assert seen == [(1, "45.7 MiB"), (1, "122.0 MiB"), (1, "488.2 MiB")]
 
 
 def test_what_one_thread_restores_another_still_has() -> None:
@@ -225,7 +225,7 @@ def test_what_one_thread_restores_another_still_has() -> None:
         assert other_has_more.wait(60)
         first._with_more_memory(needs_less)
         restored.set()
-        assert limit.result(60) == "61.0 MiB"
+        assert limit.result(60) == "122.0 MiB"
         assert rows(first, query) == [("45.7 MiB",)]
 
 
