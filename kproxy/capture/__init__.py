@@ -42,7 +42,7 @@ To add
     a bound               items.Limits
 """
 
-from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Limits, Opened, Packet
+from kproxy.capture.items import Closed, CloseReason, Differs, Doubts, Ended, FlowItem, Gap, Limits, Opened, Packet
 from kproxy.capture.merging import CaptureFile, MergedCapture
 from kproxy.capture.reader import Capture, open_capture, read_flows
 from kproxy.capture.reassembly import Data, Flow, Flows, Uncopied
@@ -55,6 +55,7 @@ __all__ = [
     "Closed",
     "Data",
     "Differs",
+    "Doubts",
     "Ended",
     "Flow",
     "FlowItem",

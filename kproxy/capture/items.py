@@ -10,6 +10,8 @@ from kproxy.protocol import Direction
 if TYPE_CHECKING:
     from kproxy.capture.reassembly import Flow
 
+MANY_EARLY = 10  # acknowledgements: fewer of them say nothing about clocks
+
 
 class CloseReason(StrEnum):
     """Why a flow is closed."""
@@ -146,3 +148,29 @@ class Limits(Struct, frozen=True):
     fragments_in_all: int = 16 << 20  # bytes of memory for IP fragments
     fragments_patience: int = 16_384  # other fragments between the first and the last one of a datagram
     fragments_seconds: int = 60  # of capture time (RFC 8200 section 4.5)
+
+
+class Doubts(NamedTuple):
+    """What shows that a capture is not of one network with one clock; that of its parts adds up."""
+
+    mixed: int = 0  # flows with two different streams of bytes: two connections had the same endpoints at the same time
+    ahead: int = 0  # acknowledgements of bytes that had not been captured, one at a time of each half of a flow
+    early: int = 0  # those among them whose bytes were captured much later
+    earliest_ns: int = 0  # how much later, at most
+
+    def plus(self, other: "Doubts") -> "Doubts":
+        """Return both together."""
+        return Doubts(
+            self.mixed + other.mixed,
+            self.ahead + other.ahead,
+            self.early + other.early,
+            max(self.earliest_ns, other.earliest_ns),
+        )
+
+    @property
+    def clocks_differ_by(self) -> int:
+        """How many ns, at least, clocks of hosts differ by; 0 if bytes were captured before their acknowledgements.
+
+        A few were not: they were lost in the capture and sent again, or packets are damaged.
+        """
+        return self.earliest_ns if self.early >= MANY_EARLY and self.early * 2 >= self.ahead else 0

@@ -70,7 +70,7 @@ from collections import deque
 from ipaddress import ip_address
 from operator import attrgetter
 
-from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Opened
+from kproxy.capture.items import Closed, CloseReason, Differs, Doubts, Ended, FlowItem, Gap, Opened
 from kproxy.capture.items import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.roles import Endpoints
@@ -99,7 +99,6 @@ cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow 
 cdef int64_t SYN_AGAIN_NS = 200_000_000  # TCP repeats a SYN after a second; what comes sooner is a copy of the same packet
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
 cdef int64_t EARLY_NS = 200_000_000  # more than TCP needs to repeat bytes whose first copy was not captured
-cdef uint64_t MANY_EARLY = 10  # acknowledgements: fewer of them say nothing about clocks
 cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
@@ -134,10 +133,10 @@ cdef class Budget:
     cdef uint64_t patience
     cdef uint64_t start_packets
     cdef uint64_t segments_again
-    cdef uint64_t mixed
-    cdef uint64_t ahead  # acknowledgements of bytes that had not been captured: one at a time of each half
-    cdef uint64_t early  # those among them whose bytes were captured EARLY_NS later, or more
-    cdef int64_t earliest_ns  # the longest such time
+    cdef uint64_t mixed  # this and the next three: see Doubts
+    cdef uint64_t ahead
+    cdef uint64_t early  # by EARLY_NS or more
+    cdef int64_t earliest_ns
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
     def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
@@ -1019,7 +1018,7 @@ cdef class Flows:
 
     A flow is identified by addresses and ports, not by VLAN tags or tunnels. If a mirror port shows the same packet inside and
     outside of a tunnel, the second one counts as a retransmission. Two networks with the same addresses and ports are mixed, and
-    ``mixed`` counts their flows.
+    ``doubts`` counts their flows.
 
     The capture counts as *shuffled* once a time goes back by more than DISORDER_NS.
 
@@ -1068,18 +1067,9 @@ cdef class Flows:
         return self.budget.segments_again
 
     @property
-    def clocks_differ_by(self) -> int:
-        """How many ns, at least, clocks of hosts differ by; 0 if bytes were captured before their acknowledgements.
-
-        A few were not: they were lost in the capture and sent again, or packets are damaged.
-        """
-        cdef bint many = self.budget.early >= MANY_EARLY and self.budget.early * 2 >= self.budget.ahead
-        return self.budget.earliest_ns if many else 0
-
-    @property
-    def mixed(self) -> int:
-        """Number of flows with two different streams of bytes: two connections have the same endpoints at the same time."""
-        return self.budget.mixed
+    def doubts(self) -> Doubts:
+        """What shows that the packets are not of one network with one clock."""
+        return Doubts(self.budget.mixed, self.budget.ahead, self.budget.early, self.budget.earliest_ns)
 
     @property
     def passed_over(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
-from kproxy.capture import Capture, Data, FlowItem, MergedCapture, read_flows
+from kproxy.capture import Capture, Data, Doubts, FlowItem, MergedCapture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import Opener, Protocols
@@ -367,13 +367,7 @@ class Run(Closing):
         self.notes += capture.notes if isinstance(capture, MergedCapture) else []
         if capture.flows is None:
             return
-        if capture.flows.mixed:
-            self.damages.append(mixed_sentence(capture.name, capture.flows.mixed))
-        if by_ns := capture.flows.clocks_differ_by:
-            self.damages.append(
-                f"{capture.name}: the clocks that it was captured with differ by {render_duration(by_ns)} or more (bytes were"
-                " acknowledged before they came): latencies and the order of requests and responses are wrong"
-            )
+        self.damages += doubtful(capture.name, capture.flows.doubts)
         if self.segments_again is not None:
             self.segments_again += capture.flows.segments_again
         for name, count in capture.flows.passed_over.items():
@@ -404,12 +398,19 @@ class Run(Closing):
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
 
 
-def mixed_sentence(name: str, connections: int) -> str:
-    """Say that connections of a capture have two contents, so that what was read of them is wrong."""
-    return (
-        f"{name}: two different streams of bytes between the same addresses and ports, in {counted(connections, 'connection')}:"
-        " only one of the two was read. Captures of two clusters with the same addresses are kept apart by --separate"
-    )
+def doubtful(name: str, doubts: Doubts) -> Iterator[str]:
+    """Yield a sentence for each reason why what was read of a capture is wrong."""
+    if doubts.mixed:
+        yield (
+            f"{name}: two different streams of bytes between the same addresses and ports, in"
+            f" {counted(doubts.mixed, 'connection')}: only one of the two was read. Captures of two clusters with the same"
+            " addresses are kept apart by --separate"
+        )
+    if by_ns := doubts.clocks_differ_by:
+        yield (
+            f"{name}: the clocks that it was captured with differ by {render_duration(by_ns)} or more (bytes were"
+            " acknowledged before they came): latencies and the order of requests and responses are wrong"
+        )
 
 
 # Imports that only some options need: decoding a small capture takes as long as its imports.

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from kproxy.capture import Data, FlowItem, Flows
+from kproxy.capture import Data, Doubts, FlowItem, Flows
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.segments import Payloads
 from kproxy.capture.splitting import PartReader, PartSurvey, SeekableFile, Start, first_disorder
@@ -292,7 +292,7 @@ class Learned(Struct):
     missed: dict[str, int] = field(default_factory=dict)
     flows: list[int] = field(default_factory=list)  # the first packet of each flow
     cluster_ids: set[str] = field(default_factory=set)
-    mixed: int = 0  # see Flows
+    doubts: Doubts = Doubts()
 
     def add(self, view: SharedView) -> None:
         self.names = merge([self.names, view.learned]) if view.learned else self.names
@@ -333,7 +333,7 @@ class ConnectionReader:
         yield from self._run.read_connection(source.items(key, blocks), self._name, view)
         view.read_all()
         self.learned.add(view)
-        self.learned.mixed += source.mixed
+        self.learned.doubts = self.learned.doubts.plus(source.doubts)
 
 
 class _Source:
@@ -347,8 +347,8 @@ class _Source:
         self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
 
     @property
-    def mixed(self) -> int:
-        return self._flows.mixed
+    def doubts(self) -> Doubts:
+        return self._flows.doubts
 
     def position(self) -> int:
         """The number of the packet that the current item is from."""

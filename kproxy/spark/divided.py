@@ -14,13 +14,14 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from msgspec import Struct, field
 
+from kproxy.capture import Doubts
 from kproxy.capture.segments import BlockWriter, Payloads
 from kproxy.capture.splitting import (
     FRAGMENTS_INSIDE,
@@ -37,7 +38,7 @@ from kproxy.capture.splitting import (
     survey_part,
 )
 from kproxy.errors import CaptureError
-from kproxy.pipeline.run import Run, mixed_sentence
+from kproxy.pipeline.run import Run, doubtful
 from kproxy.spark.connections import (
     END,
     HEAD,
@@ -296,8 +297,7 @@ def _by_spark(context: Any, file: InputFile, plan: "Plan") -> Any:
 def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
     paths, broken = file.paths, [survey for survey in plan.surveys if survey.problem is not None]
     damages = [f"{paths[survey.part.file]}: byte {survey.end}: {survey.problem}" for survey in broken]
-    mixed = sum(each.learned.mixed for each in decoded)
-    damages += [mixed_sentence(file.path, mixed)] if mixed else []
+    damages += doubtful(file.path, reduce(Doubts.plus, (each.learned.doubts for each in decoded), Doubts()))
     return Result(
         [part for each in decoded for part in each.files],
         [*damages, *(damage for each in decoded for damage in each.damages)],

@@ -3,7 +3,6 @@
 import gzip
 import json
 import shutil
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from kproxy.replay.recording import read_recording
 from tests.bench.traffic import write_capture
 from tests.cli.conftest import Kproxy
 from tests.support.corpus import CAPTURES
-from tests.support.rotated import SEEDS, SEQUENCE, Packets, cut, packets_of
+from tests.support.rotated import SEEDS, Packets, cut, packets_of
 from tests.support.sampled import sampled
 
 # without the one whose clock was set back: only names with numbers tell the order of its files
@@ -90,11 +89,8 @@ def test_what_two_hosts_captured_counts_once(kproxy: Kproxy, name: str, ahead: i
 def test_clocks_that_differ_are_named_where_each_side_has_its_own_file(
     kproxy: Kproxy, ahead: int, tmp_path: Path
 ) -> None:
-    sides = Packets(packets_of(GROUP).head), Packets(packets_of(GROUP).head)
-    for packet in packets_of(GROUP).packets:
-        source, target = struct.unpack_from(">HH", packet, SEQUENCE - 4)
-        sides[source < target].packets.append(packet)
-    for name, side in (("clients", sides[0]), ("broker", sides[1].later(ahead))):
+    clients, broker = packets_of(GROUP).sides()
+    for name, side in (("clients", clients), ("broker", broker.later(ahead))):
         (tmp_path / f"{name}.pcap").write_bytes(side.file(0, len(side.packets)))
     code, _, err = kproxy("report", "-q", "--only", "latency", tmp_path)
     assert (code, "the clocks that it was captured with differ by 2.00 s or more" in " ".join(err.split())) == (

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,11 +214,19 @@ def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Pa
 def test_clusters_with_equal_addresses_and_ports_in_one_capture_are_named(
     spark: "SparkSession", tmp_path: Path, split_from: int
 ) -> None:
-    packets = packets_of(GROUP)
-    packets.packets = sorted(
-        packets.packets + packets.others(1).packets, key=lambda packet: struct.unpack("<II", packet[:8])
-    )
+    packets = packets_of(GROUP).with_packets_of(packets_of(GROUP).others(1))
     (tmp_path / "both.pcap").write_bytes(packets.file(0, len(packets.packets)))
     ingested = ingest(spark.sparkContext, [str(tmp_path)], str(tmp_path / "out"), split_from=split_from)
     expected = "both.pcap: two different streams of bytes between the same addresses and ports, in 5 connections"
+    assert [expected in problem for problem in ingested.problems] == [True]
+
+
+@pytest.mark.parametrize("split_from", [0, SPLIT_FROM])
+def test_clocks_that_differ_in_one_capture_are_named(spark: "SparkSession", tmp_path: Path, split_from: int) -> None:
+    """One file, merged by time, of what clients and a broker sent, by a clock of their own each."""
+    clients, broker = packets_of(GROUP).sides()
+    packets = clients.with_packets_of(broker.later(2))
+    (tmp_path / "both.pcap").write_bytes(packets.file(0, len(packets.packets)))
+    ingested = ingest(spark.sparkContext, [str(tmp_path)], str(tmp_path / "out"), split_from=split_from)
+    expected = "both.pcap: the clocks that it was captured with differ by 2.00 s or more"
     assert [expected in problem for problem in ingested.problems] == [True]

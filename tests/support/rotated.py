@@ -72,6 +72,20 @@ class Packets:
             other.packets[at] = packet[:SEQUENCE] + struct.pack(">II", *numbers) + packet[SEQUENCE + 8 :]
         return other
 
+    def sides(self) -> tuple["Packets", "Packets"]:
+        """What clients sent, and what brokers sent, from the lower port."""
+        sides = Packets(self.head), Packets(self.head)
+        for packet in self.packets:
+            source, target = struct.unpack_from(">HH", packet, SEQUENCE - 4)
+            sides[source < target].packets.append(packet)
+        return sides
+
+    def with_packets_of(self, other: "Packets") -> "Packets":
+        """Both, merged by time."""
+        merged = Packets(self.head)
+        merged.packets = sorted(self.packets + other.packets, key=lambda packet: struct.unpack_from("<II", packet))
+        return merged
+
 
 def two_days(packets: Packets) -> tuple[bytes, bytes]:
     """A capture in the middle of which a day ends, as two files. An hour later, in the second one, other connections of
