@@ -15,6 +15,7 @@ from kproxy.analyses.loading import duckdb_type, quoted, table_files
 from kproxy.errors import UsageError
 from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES
+from kproxy.output.tables.parquet import missing_parts
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
@@ -83,6 +84,7 @@ class Tabled(Store):
         self._connection.execute(f"SET memory_limit = '{MEMORY}MB'")
         self._connection.execute("SET TimeZone = 'UTC'")
         self._looking = threading.Lock()
+        self.damages = self._missing = [sentence for directory in directories for sentence in missing_parts(directory)]
         tables = [table_files(directory) for directory in directories]
         records = [quoted(str(path)) for files in tables for path in files.get("records", [])]
         self._records_reader = (
@@ -244,8 +246,8 @@ class Tabled(Store):
 
     def look_for_damages(self) -> list[str]:
         with self._looking:
-            if not self.damages:
-                self.damages = damages_of(self._paths)
+            if self.damages is self._missing:
+                self.damages = [*self._missing, *damages_of(self._paths)]
             return self.damages
 
     def keys(self, chosen: Index, exchanges: str) -> "pyarrow.Table":

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import pytest
 from kproxy.cli import main as kproxy
 from kproxy.cli.spark import main
 from kproxy.cli.spark import main as kproxy_spark
+from kproxy.page.tables import Tabled
 from tests.support.corpus import CAPTURES
 from tests.support.spark import view_of
 
@@ -104,6 +106,8 @@ def test_a_file_that_is_gone_from_tables_is_named_unless_all_of_its_day_is(
         assert ended(command, "report", "-q", "--only", "map", tmp_path / "out") == (0 if day_too else 3)
         said = f"{part}: gone, and so are its rows; kproxy-spark ingest --again writes them"
         assert (said in capsys.readouterr().err) is not day_too
+    with closing(Tabled([tmp_path / "out"])) as page:
+        assert page.damages == ([] if day_too else [said])
 
 
 @pytest.mark.slow
