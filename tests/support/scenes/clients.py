@@ -49,6 +49,15 @@ def _(tables: Rows, bad: bool) -> None:
         client.produce(number + 0.1, "jobs")
 
 
+@scene("connection_churn", client_id="gallery", connections=39, requests_per_connection=1.0)
+def _(tables: Rows, bad: bool) -> None:
+    """It takes one record with each connection; the healthy one resets it at an answer that is too large, and asks again."""
+    for number in range(40):
+        ended = {"closed": "reset", "closed_by": "client"} if number < 39 else {"closed": "end of capture"}
+        client = tables.client("gallery", **ended)
+        client.fetch(number, "images", 41 + number if bad else 41, end=100, count=1)
+
+
 @scene(
     "reconnect_loop", client_id="app", connections=12, errors=12, closed_by_broker=12, user_name="bob", sasl_mechanism="PLAIN",
     error_name="UNKNOWN_SERVER_ERROR", connections_in_busiest_five_minutes=12,

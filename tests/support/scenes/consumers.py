@@ -109,6 +109,16 @@ def _(tables: Rows, bad: bool) -> None:
         member.fetch(20 * number + 1, "deadly", begin, end=100, count=1)
 
 
+@scene("stuck_fetch_loop", client_id="peeks", partition_offset=41, fetches=6, with_records=6, seconds=321)
+def _(tables: Rows, bad: bool) -> None:
+    """It dies, and is restarted a minute later. The healthy one is started by cron each minute, looks, and commits nothing."""
+    for number in range(6):
+        at = (64 if bad else 60) * number + number % 2
+        member = tables.client("peeks", closed_at=moment(at + 2), closed_by="client")
+        member.committed(at, "look", "jobs", 41)
+        member.fetch(at + 1, "jobs", 41, end=100, count=1)
+
+
 @scene("stuck_fetch_loop", partition_offset=41, fetches=20)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet

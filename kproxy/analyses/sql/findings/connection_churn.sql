@@ -4,8 +4,9 @@ title: Clients that connect anew for every piece of work
 severity: notice
 meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
-  broker a handshake, a login and a metadata answer, and the producer its batching. Members of a group that are restarted again and
-  again are left out: rebalances says so of them.
+  broker a handshake, a login and a metadata answer, and the producer its batching. Left out are members of a group that are restarted
+  again and again (see rebalances), and connections that the client reset at an answer and then asked for the same records again, which
+  were more than it takes (see stuck_fetch_loop).
 basis:
   rests_on: short connections with work on them in the busiest minute
   certainty: measured
@@ -44,13 +45,20 @@ WITH working AS (
     JOIN keyed_group_events AS e ON e.group_key = r.group_key AND e.event = 'join'
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE r.cause = 'restart loop'
+), rejecting AS ( -- the next Fetch of the partition is from the same offset, on another connection
+    SELECT DISTINCT connection_id
+    FROM (SELECT connection_id, position, lead(position) OVER w AS next_position, lead(connection_id) OVER w AS next_connection
+        FROM fetch_positions
+        WINDOW w AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, exchange))
+    WHERE next_position = position AND next_connection <> connection_id
 ), short AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c
     JOIN working AS w ON w.connection_id = c.connection_id
     LEFT JOIN looping AS l ON l.client_id IS NOT DISTINCT FROM c.client_id AND l.client_address = c.client_address
         AND c.first_seen_us BETWEEN l.from_micros - 60000000 AND l.to_micros + 60000000
-    WHERE l.client_address IS NULL AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    LEFT JOIN rejecting AS r ON r.connection_id = c.connection_id AND c.closed = 'reset' AND c.closed_by = 'client'
+    WHERE l.client_address IS NULL AND r.connection_id IS NULL AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
 ), parts AS (
     SELECT client_id, client_address, broker,
         first_seen_us // 10000000 AS part,

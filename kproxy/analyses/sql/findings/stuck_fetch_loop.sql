@@ -124,13 +124,18 @@ WITH asked AS (
     FROM beginnings AS b
     LEFT JOIN (
         SELECT client_address, cluster, topic, partition, max(CASE WHEN kind = 'commit' THEN partition_offset END) AS position,
-            max(CASE WHEN kind = 'committed' THEN partition_offset END) AS found
+            max(CASE WHEN kind = 'committed' THEN partition_offset END) AS found,
+            min(CASE WHEN kind = 'committed' THEN partition_offset END) AS first_found
         FROM client_offsets WHERE kind IN ('commit', 'committed') GROUP BY client_address, cluster, topic, partition
     ) AS c ON c.client_address = b.client_address AND c.cluster = b.cluster AND c.topic = b.topic AND c.partition = b.partition
     WHERE b.position = b.last_beginning
     GROUP BY b.client_address, b.cluster, b.topic, b.partition, b.position
     HAVING count(CASE WHEN b.is_delivered THEN 1 END) >= $min_restarts AND (bool_or(b.is_restarted) OR max(c.found) = b.position)
         AND coalesce(max(c.position), 0) <= b.position AND max(b.at_us) - min(b.at_us) >= $min_seconds * 1000000
+        -- started by a clock (cron), and its group never got on: it may only look; a process that is restarted drifts by its life
+        AND NOT (max(c.position) IS NULL AND max(c.found) IS NOT DISTINCT FROM min(c.first_found)
+            AND least(max(b.at_us % 60000000) - min(b.at_us % 60000000),
+                max((b.at_us + 30000000) % 60000000) - min((b.at_us + 30000000) % 60000000)) <= 5000000)
 ), meanwhile AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
