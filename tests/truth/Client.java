@@ -122,8 +122,10 @@ public class Client {
             } else {
                 consumer.subscribe(Arrays.asList(job.get("topic").split(",")));
             }
+            int uncommitted = 0;
             while (!ended) {
                 ConsumerRecords<String, String> records = poll(consumer);
+                uncommitted += records.count();
                 for (ConsumerRecord<String, String> record : records) {
                     count("read");
                     if (record.offset() == poison) {
@@ -136,9 +138,10 @@ public class Client {
                         Thread.sleep(Math.min(50, pause));
                     }
                 }
-                if (commit > 0 && !records.isEmpty()) {
+                if (commit > 0 && uncommitted >= commit) {
                     consumer.commitSync();
                     count("commits");
+                    uncommitted = 0;
                 }
             }
         }

@@ -29,14 +29,16 @@ def consume(job: Job) -> None:
     consumer = KafkaConsumer(*topics, **words, **({"enable_auto_commit": False} if commit else {}))
     if "assign" in job:
         consumer.assign([TopicPartition(job["topic"], each) for each in job["assign"]])
+    committed = 0
     while not ended():
         for batch in consumer.poll(200, max_records=max(commit, 0) or 500).values():
             seen["read"] += len(batch)
             if job.get("pause"):
                 nap(job["pause"] * len(batch))
-            if commit > 0:
+            if commit > 0 and seen["read"] - committed >= commit:
                 consumer.commit()
                 seen["commits"] += 1
+                committed = seen["read"]
     consumer.close()
 
 

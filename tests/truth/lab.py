@@ -162,6 +162,11 @@ class Client:
         """When it first wrote of an event."""
         return float(self.events(name)[0]["at"])
 
+    @property
+    def began(self) -> float:
+        """When its program began to run, the last time: seconds after it was started where a JVM takes its time."""
+        return float(self.events("began")[-1]["at"])
+
     def report(self) -> ClientReport:
         reported: dict[str, Any] = {}
         for event in self.events("ended"):
