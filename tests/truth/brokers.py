@@ -173,7 +173,7 @@ class Cluster:
             return len(metadata(broker.where("OPEN")).brokers) == len(running)
 
         for broker in running:
-            eventually(lambda one=broker: ready(one), what=f"{broker.host} is ready", patience=90)
+            eventually(lambda one=broker: ready(one), what=f"{broker.host} is ready", patience=240)
 
     @property
     def open(self) -> str:

@@ -383,11 +383,11 @@ def no_more_connections(lab: Lab) -> None:
     text = _LEAKS.format(folder=str(SOURCES.parent.parent), at=lab.cluster.bootstrap("PLAIN"))
     lab.program("leaks", "admin", "home-made", [sys.executable, "-c", text], host="crowded")
     lab.wait(5)
-    began = lab.produce("late", "orders", host="crowded").started
+    began = lab.produce("late-librdkafka", "orders", host="crowded").started  # aiokafka would try once
     lab.wait(18)
     lab.expect("reconnect_loop", at=began + 1, within=3, client_address=lab.network.address("crowded"))
     lab.never("reconnect_loop", client_address=lab.network.address("shop"))
-    lab.allow("unanswered_requests", client_id="late")
+    lab.allow("unanswered_requests", client_id="late-librdkafka")
     lab.allow("idle_connections", client_id="wire")
     lab.never("broker_away")
 
