@@ -76,16 +76,13 @@ Kafka's JSON is what its JsonConverter classes write; int64 values are plain num
 
 from typing import Any
 
-import msgspec
-
 from kproxy.output.bodies import Bodies
-from kproxy.output.escaping import well_formed
 from kproxy.output.exchange_line import exchange_line
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
+from kproxy.protocol.embedded.payload import to_json
 from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken, TcpFacts
 
-encode = msgspec.json.Encoder().encode
 START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
 
 
@@ -102,7 +99,7 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
         "broker": connection.broker,
         "at": render_instant(event.at),
     }
-    return encode(row | fields) + b"\n"
+    return to_json(row | fields) + b"\n"
 
 
 def _other(event: Event) -> tuple[str, dict[str, Any]]:
@@ -117,15 +114,14 @@ def _other(event: Event) -> tuple[str, dict[str, Any]]:
             cut = {} if event.cut is Cut.MISSING else {"cut": event.cut.text}
             return "gap", {"direction": event.direction.text, "size": event.size, "skipped": event.skipped, **cut}
         case BadFrame():
-            return "badFrame", {"direction": event.direction.text, "reason": well_formed(event.reason)}
+            return "badFrame", {"direction": event.direction.text, "reason": event.reason}
         case Note():
-            return "note", {"direction": event.direction.text, "what": well_formed(event.what)}
+            return "note", {"direction": event.direction.text, "what": event.what}
         case NotKafka():
-            what = well_formed(event.what)
             return "notKafka", {
                 "direction": event.direction.text,
                 "kind": event.kind,
-                "what": what,
+                "what": event.what,
                 "tls": tls,
                 **_tcp(event.connection.tcp),
             }

@@ -267,7 +267,7 @@ class FlowReader:
         first = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
         if isinstance(first, Foreign) and first.kind == "tls":
             return first
-        if isinstance(first, Foreign) and first.kind != "unknown":
+        if isinstance(first, Foreign) and first.kind not in ("unknown", "text"):  # four letters are in many a record
             self._foreign = first  # not final: the same bytes could be inside a record
         piece = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS records begin at the beginning of pieces, too
         return piece if isinstance(piece, Foreign) and piece.kind == "tls" and begins_tls(data) else State.UNDECIDED

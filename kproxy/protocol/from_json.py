@@ -137,13 +137,13 @@ class _ShownReader(_Reader):
         return decoded
 
     def value(self, field: Field, value: Any, path: str) -> Any:
-        if value is None and not (field.is_array or field.is_struct or field.type in NULLABLE):
-            raise self.refuse(path, "is null")
+        if value is None and self.version not in field.nullable:
+            if field.is_array or field.type not in EMPTY:
+                raise self.refuse(path, "is null")
+            return EMPTY[field.type]
         return super().value(field, value, path)
 
     def single(self, field: Field, value: Any, path: str) -> Any:
-        if value is None and field.type in NULLABLE:
-            return None
         bits = BITS.get(field.type)
         if bits is not None:
             return self.number(value, path, bits)
@@ -168,4 +168,4 @@ KINDS: dict[str, type | tuple[type, ...]] = {
     "bool": bool,
     "float64": (float, int, str),
 }
-NULLABLE = frozenset({"string", "bytes"})
+EMPTY: dict[str, str | bytes] = {"string": "", "bytes": b""}  # for a null that Message.decode tolerates as well

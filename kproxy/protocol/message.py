@@ -50,7 +50,7 @@ class Message:
 
     Real software sends bytes after a message, and receivers ignore them. ``check`` can accept such bytes and returns their
     number, which the other methods take as *trailing*. The same holds for *nulls*: librdkafka's mock cluster sends null for
-    strings and bytes that must not be null in the version.
+    strings and bytes that must not be null in the version. ``decode`` gives empty ones for them, ``to_json`` says null.
     """
 
     def __init__(self, name: str) -> None:

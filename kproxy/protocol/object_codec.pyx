@@ -228,7 +228,9 @@ cdef object read_sized(Op *op, Cursor *c, bint is_element):
     if (read_element_size(op, c, &size) if is_element else read_size(op, c, &size)) < 0:
         raise BadBytes
     if size < 0:
-        return None
+        if not op.null_is_empty:
+            return None
+        size = 0
     at = c.at
     c.at += size
     if op.kind == KIND_STRING:

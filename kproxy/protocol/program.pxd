@@ -69,6 +69,7 @@ cdef struct Op:  # one field at one version
     int width  # bytes of one value of fixed size; 0 for others
     bint is_array
     bint nullable
+    bint null_is_empty  # null is tolerated although the definition forbids it; an object has an empty value then
     bint compact  # sizes are unsigned varints
     bint tagged
     int tag

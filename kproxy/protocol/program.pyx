@@ -138,8 +138,8 @@ cdef class Program:
         op.kind = KIND_STRUCT if field.is_struct else KINDS[field.type]
         op.is_array = field.is_array
         op.nullable = self.version in field.nullable
-        if self.allows_nulls and op.kind in (KIND_STRING, KIND_BYTES) and not op.is_array:
-            op.nullable = True
+        if self.allows_nulls and op.kind in (KIND_STRING, KIND_BYTES) and not op.is_array and not op.nullable:
+            op.nullable = op.null_is_empty = True
         op.compact = self.version in layout.flexible and not field.never_flexible
         op.secrecy = secrecy(self.message, path)
         self.holds_secrets |= op.secrecy != OPEN_FIELD

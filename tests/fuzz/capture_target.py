@@ -12,6 +12,7 @@ import pytest
 from kproxy.cli import main
 from kproxy.output.tables import TABLES
 from tests.bench.traffic import Connection, file_header
+from tests.fuzz.altered_target import Pair
 from tests.support.corpus import damaged, golden_lines
 from tests.support.tables import query
 
@@ -23,11 +24,11 @@ PCAP_MAGIC = b"\xd4\xc3\xb2\xa1"
 START = 1_763_000_000_000_000  # microseconds
 
 
-def check_capture(chance: random.Random, data: bytes, folder: Path) -> int:
-    """The exit status of decoding *data*. Anything that is not documented fails the caller."""
+def check_capture(chance: random.Random, data: bytes, folder: Path, output: list[str] | None = None) -> int:
+    """The exit status of decoding *data* to *output*, or any. Anything that is not documented fails the caller."""
     path = folder / "damaged.pcap"
     path.write_bytes(data)
-    output = chance.choice(OUTPUTS)
+    output = output or chance.choice(OUTPUTS)
     target = folder / ("tables" if "parquet" in output else "out.txt")
     with pytest.raises(SystemExit) as ended, redirect_stderr(StringIO()):
         main(["decode", "--quiet", "-o", str(target), *output, str(path)])
@@ -67,6 +68,20 @@ def damaged_packets(chance: random.Random) -> bytes:
             data[place:end] = (after + before[len(after) :])[: len(before)]
         start += 16 + size
     return bytes(data)
+
+
+def altered_conversation(pairs: list[Pair], folder: Path) -> bytes:
+    """A sound capture of one connection with these requests and responses."""
+    path = folder / "conversation.pcap"
+    with path.open("wb") as out:
+        out.write(file_header())
+        connection = Connection(out, number=1, segment=32_768)
+        connection.open(START)
+        for number, (request, response) in enumerate(pairs):
+            correlation_id = number.to_bytes(4, "big")
+            connection.send(0, request[:8] + correlation_id + request[12:], START + number * 1000)
+            connection.send(1, response[:4] + correlation_id + response[8:], START + number * 1000 + 500)
+    return path.read_bytes()
 
 
 def damaged_conversation(chance: random.Random, folder: Path) -> bytes:

@@ -16,8 +16,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.fuzz.altered_target import some_altered_pairs
 from tests.fuzz.avro_target import check_avro, damaged_payload
-from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
+from tests.fuzz.capture_target import (
+    altered_conversation,
+    check_capture,
+    damaged_capture,
+    damaged_conversation,
+    damaged_packets,
+)
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.records_target import check_records
 from tests.support.corpus import damaged, golden_bodies, golden_lines
@@ -51,11 +58,13 @@ def one_round(
 ) -> bool:
     """Whether the bytes that this round made could be read."""
     if number % CAPTURES == 0:
-        match chance.randrange(3):
+        match chance.randrange(4):
             case 0:
                 data = damaged_capture(chance)
             case 1:
                 data = damaged_packets(chance)
+            case 2:
+                data = altered_conversation(some_altered_pairs(chance, most=200), folder)
             case _:
                 data = damaged_conversation(chance, folder)
         return check_capture(chance, data, folder) == 0

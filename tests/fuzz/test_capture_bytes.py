@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.altered_target import all_altered_pairs, outermost_altered_pairs
 from tests.fuzz.capture_target import (
+    OUTPUTS,
+    altered_conversation,
     check_capture,
     damaged_capture,
     damaged_conversation,
@@ -13,6 +16,8 @@ from tests.fuzz.capture_target import (
     real_captures,
 )
 from tests.support.sampled import sampled
+
+JSONL = OUTPUTS[0]
 
 
 @pytest.mark.parametrize("seed", sampled(range(60), range(4)))
@@ -31,6 +36,18 @@ def test_a_capture_of_damaged_packets_is_decoded(seed: int, tmp_path: Path) -> N
 def test_a_sound_capture_of_damaged_frames_is_decoded(seed: int, tmp_path: Path) -> None:
     chance = random.Random(f"conversation {seed}")
     assert check_capture(chance, damaged_conversation(chance, tmp_path), tmp_path) == 0
+
+
+def test_the_oldest_and_newest_requests_and_responses_are_decoded_whatever_a_field_has(tmp_path: Path) -> None:
+    for pairs in outermost_altered_pairs():
+        assert check_capture(random.Random(1), altered_conversation(pairs, tmp_path), tmp_path, JSONL) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+def test_every_request_and_response_is_decoded_whatever_a_field_has(output: list[str], tmp_path: Path) -> None:
+    for pairs in all_altered_pairs():
+        assert check_capture(random.Random(1), altered_conversation(pairs, tmp_path), tmp_path, output) == 0
 
 
 def test_a_capture_cut_anywhere_is_decoded_up_to_the_cut(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.exchange_line import exchange_line, has_errors
 from kproxy.output.from_jsonl import LogReader
 from kproxy.output.jsonl import event_line
-from kproxy.session import BadFrame, Direction, Exchange, Frame, Gap, Note, NotKafka, SaslToken
+from kproxy.session import BadFrame, Connection, Direction, Exchange, Frame, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.corpus import CONNECTION, START, golden_exchanges, payloads
 from tests.support.frames import heartbeat, heartbeat_answer, produce, response
@@ -66,6 +66,15 @@ def test_everything_else_has_its_documented_fields() -> None:
         "size": None,
         "skipped": 12,
     }
+
+
+def test_names_from_the_wire_that_are_no_text_are_written_with_a_mark() -> None:
+    connection = Connection(3, CONNECTION.client, CONNECTION.broker)
+    connection.sasl_mechanism = "PLAIN\udcff"
+    refusal = {"status": "\ud800", "scope": "read"}  # JSON of a broker's token may have an escaped half of a pair
+    row = json.loads(event_line(SaslToken(connection, START, Direction.RESPONSE, 40, refusal)))
+    assert row["mechanism"] == "PLAIN\ufffd"
+    assert row["token"] == {"status": "\ufffd", "scope": "read"}
 
 
 def test_every_golden_exchange_is_one_line_of_strict_json() -> None:

@@ -628,6 +628,15 @@ def test_something_else_inside_tls_is_said_to_be_that(tmp_path: Path) -> None:
     assert found[0].kind == "http"
 
 
+def test_four_letters_in_the_middle_of_a_connection_are_no_protocol(tmp_path: Path) -> None:
+    """A capture that begins inside a record, or a packet whose port was damaged; at its start a connection speaks."""
+    inside = [(True, b'ent":"' + b"\0" * 40), (False, b"\0\xff" * 40)]
+    (said,) = events(write(tmp_path / "a.pcap", inside, syn=False))
+    assert isinstance(said, NotKafka) and (said.kind, said.what) == ("unknown", pipeline.UNKNOWN_MIDSTREAM)
+    (said,) = events(write(tmp_path / "b.pcap", [(True, b"EHLO example.com\r\n")], syn=True))
+    assert isinstance(said, NotKafka) and said.kind == "text"
+
+
 def test_secrets_of_the_capture_come_before_those_of_the_file() -> None:
     with open_capture(DSB) as capture:
         secrets = Secrets(None)

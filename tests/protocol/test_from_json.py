@@ -1,6 +1,8 @@
 """Kafka's JSON to objects, held against the bytes that Kafka wrote for it, and what is refused."""
 
 import json
+import re
+from typing import Any
 
 import pytest
 
@@ -98,3 +100,21 @@ def test_unknown_tags_that_cannot_be_are_refused(tags: str) -> None:
 
 def test_a_version_that_is_not_there_is_refused() -> None:
     assert refusal("MetadataRequest", 99, TOPIC) == "MetadataRequest has no version 99, only 0-13"
+
+
+def test_a_decoded_log_may_have_null_only_where_the_bytes_could() -> None:
+    """Null in place of a string or of bytes is read as in Message.decode: some brokers send it."""
+    sync = message("SyncGroupResponse")
+    assert sync.from_shown(3, '{"errorCode":27,"assignment":null}', lambda *_: None).assignment == b""
+    metadata = message("MetadataResponse")
+    shown: Any = metadata.from_shown(1, '{"brokers":[{"nodeId":1,"host":null,"rack":null}]}', lambda *_: None)
+    assert (shown.brokers[0].host, shown.brokers[0].rack) == ("", None)
+    for text, path in (
+        ('{"brokers":null}', "brokers"),
+        ('{"brokers":[{"nodeId":null}]}', "brokers[0].nodeId"),
+        ('{"topics":[{"partitions":[{"replicaNodes":[null]}]}]}', "topics[0].partitions[0].replicaNodes[0]"),
+    ):
+        with pytest.raises(EncodeError, match=f"{re.escape(path)}: is "):
+            metadata.from_shown(1, text, lambda *_: None)
+    with pytest.raises(EncodeError, match="is a NoneType"):
+        message("HeartbeatRequest").from_shown(0, "null", lambda *_: None)

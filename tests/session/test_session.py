@@ -1088,4 +1088,4 @@ def test_a_null_assignment_of_the_mock_cluster_is_read() -> None:
     )
     assert isinstance(exchange, Exchange) and exchange.undecoded is None
     body = exchange.response_body()
-    assert (body.error_code, body.assignment) == (27, None)
+    assert (body.error_code, body.assignment) == (27, b"")

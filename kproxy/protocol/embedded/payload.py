@@ -104,7 +104,7 @@ def to_json(value: Any) -> bytes:
 def _replaced(value: Any) -> Any:
     """Return *value* with U+FFFD for lone surrogates (bytes that are not UTF-8), as in the codec's JSON."""
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         return {_replaced(name): _replaced(inner) for name, inner in value.items()}
     return [_replaced(inner) for inner in value] if isinstance(value, list) else value
