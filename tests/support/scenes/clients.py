@@ -502,3 +502,25 @@ def _(tables: Rows, bad: bool) -> None:
     client = tables.client("shop", closed="reset", closed_by="broker", closed_at=moment(140.001))
     client.ask(begins, ApiKey.PRODUCE, seconds=0)
     client.ask(140, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")
+
+
+@scene(
+    "two_clusters", client_id="restarted", api_name="Produce", topic="orders", clusters="by turns A, by turns B", changes=3,
+    requests=40,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """It is in one cluster, then in the other. Healthy ones move and come back, or are connected to both (a mirror)."""
+    for number in range(4 if bad else 3):
+        _works_in(tables, "restarted", number % 2, 30 * number)
+    if not bad:
+        for number in range(4):
+            _works_in(tables, "mirror", number % 2, 30 * number, every=4)
+        for number in range(4):  # a check of both clusters sends little
+            _works_in(tables, "check", number % 2, 30 * number, requests=2)
+
+
+def _works_in(tables: Rows, name: str, cluster: int, at: float, *, every: float = 1, requests: int = 10) -> None:
+    client = tables.client(name, broker_address=f"10.0.0.{9 + cluster}")
+    client.ask(at, ApiKey.METADATA, cluster_id="by turns " + "AB"[cluster])
+    for number in range(requests):
+        client.produce(at + 1 + number * every, "orders")

@@ -2,7 +2,7 @@
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows, moment
+from tests.support.scenes.rows import Client, Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -533,3 +533,60 @@ def _(tables: Rows, bad: bool) -> None:
     for at in range(5, 60):
         (tables.client("else") if bad else second).fetch(at, "logs", 10 * at, end=10 * at + 10, count=10)
     first.fetch(5, "logs", 50, end=600, count=10, seconds=55)
+
+
+@scene("stuck_fetch_loop", client_id="near", partition_offset=41, fetches=20, with_records=0)
+def _(tables: Rows, bad: bool) -> None:
+    """The leader sends it to a replica that refuses it; the replica of the healthy one has the records."""
+    leader, replica = tables.client("near"), tables.client("near", broker_address="10.0.0.10")
+    for number in range(20):
+        leader.fetch(number, "jobs", 41 if bad else 41 + number, end=100)
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if bad:
+            of_fetch = {"topics": ["jobs"], "partitions": 1, "replica_id": -1}
+            replica.error(number + 0.5, ApiKey.FETCH, code, "jobs", 0, **of_fetch)
+        else:
+            replica.fetch(number + 0.5, "jobs", 41 + number, end=100, count=1)
+
+
+@scene(
+    "forgotten_sessions", severity="warning", client_id="evicted", broker="10.0.0.9:9092", errors=6, percent=50,
+    connections=1, seconds=10,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """Of the healthy ones one had a pause, and the others came back after a restart of the broker: once each."""
+    for number in range(1 if bad else 8):
+        consumer = tables.client("evicted")
+        for at in range(6):
+            if bad or at == 0:
+                consumer.error(2 * at, ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, kind="none")
+            consumer.fetch(2 * at + 1, "orders", at + number, end=100, count=1)
+
+
+@scene(
+    "commits_unread", client_id="ahead", group_id="bills", topic="orders", partitions=1, commits=4, records=88,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """It commits the end; of the healthy ones one commits what it was sent, and one skips to the end and goes on there."""
+    member = tables.client("ahead")
+    for number in range(4):
+        member.fetch(10 * number, "orders", 2 * number, end=100, count=2)
+        tables.tables["record_batches"][-1]["last_offset"] = 2 * number + 1
+        _commits(member, tables, 10 * number + 1, 90 + 2 * number if bad else 2 * number + 2)
+    member.fetch(50, "orders", 8, end=100)
+    if not bad:
+        skipping = tables.client("skips", "10.0.0.6")
+        for number in range(4):
+            skipping.fetch(10 * number, "orders", 100 * number, end=100 * number + 50)
+            _commits(skipping, tables, 10 * number + 1, 100 * number + 100)
+        skipping.fetch(50, "orders", 400, end=450)
+        tool = tables.client("reset", "10.0.0.7")  # no member: an administrator sets offsets
+        for number in range(4):
+            tool.fetch(10 * number, "orders", 1, end=450)
+            tool.commit(10 * number + 1, "bills", "orders", 400)
+        tool.fetch(50, "orders", 1, end=450)
+
+
+def _commits(member: Client, tables: Rows, at: float, offset: int) -> None:
+    member.commit(at, "bills", "orders", offset)
+    tables.tables["exchanges"][-1]["generation_id"] = 1

@@ -2,7 +2,7 @@
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows, moment
+from tests.support.scenes.rows import Client, Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -324,3 +324,60 @@ def _(tables: Rows, bad: bool) -> None:
             told = {"generation": epoch - 1, "response_generation": epoch, "assignment": given}
             member.event(at, beat, word, "newer", member_id=f"m-{number}", group_type="consumer", **told)
     member.ask(30, ApiKey.METADATA)
+
+
+@scene("session_expired", client_id="copied", error_name="FENCED_MEMBER_EPOCH", silence_ms=2002, times=3)
+def _(tables: Rows, bad: bool) -> None:
+    """Each join is undone two seconds later, as another process has the same id; the healthy one left each time."""
+    member = tables.client("copied")
+    told = {"member_id": "copied-1", "group_type": "consumer", "api": ApiKey.CONSUMER_GROUP_HEARTBEAT}
+    for number in range(3):
+        member.group(5 * number, "join", "copies", generation=0, response_generation=number + 1, **told)
+        if not bad:
+            member.group(5 * number + 1, "leave", "copies", generation=-1, response_generation=-1, **told)
+        fenced = {"generation": number + 1, "error_code": ErrorCode.FENCED_MEMBER_EPOCH}
+        member.group(5 * number + 2, "heartbeat", "copies", **told, **fenced)
+
+
+@scene(
+    "unread_partitions", client_id="leads", severity="warning", group_id="bills", topic="orders", partitions=1, which="2",
+    members=2, assignor="own", generation=1, records=1, seconds=118,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """In one healthy group the partition was added after the assignment, in another the leader reads it by itself."""
+    _leaves_out(tables, "bills", added=not bad)
+    if not bad:
+        leader = _leaves_out(tables, "assigns")
+        leader.fetch(60, "orders", 0, 2)
+        _leaves_out(tables, "moves", until=50)
+
+
+def _leaves_out(tables: Rows, group: str, *, added: bool = False, until: int = 120) -> Client:
+    """Two members get partitions 0 and 1; the leader knows a third before it assigns, or only after it was *added*."""
+    leader, other = (
+        tables.client(f"{name}-{group}" if group != "bills" else name, f"10.0.0.{number}")
+        for number, name in ((5, "leads"), (6, "follows"))
+    )
+    for at, partitions in ((0, 2 if added else 3), (90, 3)):
+        exchange = leader.ask(at, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])
+        for number in range(partitions):
+            placed = {"leader_id": 1, "replicas": [1], "in_sync_replicas": [1], "offline_replicas": []}
+            place = {"connection_id": leader.id, "exchange": exchange, "seen_at": moment(at + 0.002), "topic": "orders"}
+            tables.add("partition_states", **place, api_key=3, partition=number, error_code=0, **placed)
+    known = {"protocol": "own", "subscribed_topics": ["orders"], "response_generation": 1}
+    for member, number in ((leader, 0), (other, 1)):
+        member.group(0.5, "join", group, member_id=f"m-{number}", is_leader=number == 0, **known)
+    for member, number in ((leader, 0), (other, 1)):
+        of_member = {"member_id": f"m-{number}", "generation": 1, "response_generation": 1}
+        given = {"assignment": [f"orders-{number}"], "is_leader": number == 0}
+        synced = member.group(1, "sync", group, api=ApiKey.SYNC_GROUP, **of_member, **given)
+        if number == 0:
+            for place in (0, 1):
+                member.event(
+                    1, synced, "assign", group, member_id=f"m-{place}", generation=1, assignment=[f"orders-{place}"]
+                )
+    tables.client("shop", "10.0.0.7").produce(30, "orders", 2)
+    for at in range(5, until + 1, 5):
+        for member, number in ((leader, 0), (other, 1)):
+            member.ask(at, ApiKey.HEARTBEAT, group_id=group, member_id=f"m-{number}", generation_id=1)
+    return leader

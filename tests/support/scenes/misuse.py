@@ -307,3 +307,62 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(3):
         closed = {"closed_by": "broker" if bad else "client", "closed_at": moment(second + 0.1)}
         tables.client("camera", **closed).produce(second, "images", size=1_200_000, acks=0)
+
+
+@scene(
+    "duplicate_records",
+    client_id="deaf",
+    topic="orders",
+    cause="answers that do not arrive",
+    batches=5,
+    records=250,
+    twice=250,
+    severity="warning",
+)
+def _(tables: Rows, bad: bool) -> None:
+    """Each is acknowledged. The healthy ones send new records, measure to the full minute, or send old records."""
+    for name, begin in (("deaf", 0.123),) if bad else (("new", 0.123), ("measures", 0), ("imports", -9000.5)):
+        producer = tables.client(name)
+        for number in range(6):
+            began = begin + (2 * number if name == "new" else 0)
+            stamps = {
+                "base_timestamp": moment(began),
+                "max_timestamp": moment(began + (0.1 if begin else 0)),
+                "size": 811,
+            }
+            producer.produce(1 + 2 * number, "orders", count=50, appended_offset=50 * number, **stamps)
+
+
+@scene(
+    "duplicate_records",
+    client_id="deaf",
+    cause="answers that do not arrive",
+    batches=4,
+    records=20,
+    twice=0,
+    severity="warning",
+)
+def _(tables: Rows, bad: bool) -> None:
+    """An idempotent producer sends the same sequence; the healthy one sends it twice, and its next start has another epoch."""
+    producer = tables.client("deaf")
+    for number in range(5):
+        stamps = {"base_timestamp": moment(0), "max_timestamp": moment(0), "appended_offset": 77}
+        epoch = 0 if bad else number // 2
+        producer.produce(2 * number, "orders", count=5, producer_id=9, producer_epoch=epoch, base_sequence=50, **stamps)
+
+
+@scene("only_aborts", client_id="fails", transactional_id="pays", aborts=6, records=120, seconds=25, ended=False)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one aborts each third transaction, as at a rebalance; another aborts a few at once when it is stopped."""
+    producer = tables.client("fails")
+    of_producer = {"producer_id": 9, "producer_epoch": 0}
+    for number in range(6):
+        producer.produce(5 * number, "orders", count=20, **of_producer, is_transactional=True)
+        ended = {"transactional_id": "pays", "committed": not bad and number % 3 != 0, **of_producer}
+        producer.ask(5 * number + 1, ApiKey.END_TXN, **ended)
+    if not bad:
+        stopped = tables.client("stopped", "10.0.0.6")
+        for number in range(6):
+            stopped.ask(
+                number, ApiKey.END_TXN, transactional_id="stopped", producer_id=10, producer_epoch=0, committed=False
+            )

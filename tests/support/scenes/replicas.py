@@ -101,3 +101,20 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     """The healthy one accepts them."""
     _gets(tables.client("billing"), tables, 0, 1, "reject" if bad else "accept")
+
+
+@scene(
+    "flapping_replicas", broker_id=3, broker="10.0.0.11:9092", times=4, partitions=1, topic="orders", seconds=120,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    """In the healthy one the broker is restarted each hour, and two connections are told of it at different times."""
+    whole, one_less = (1, [1, 2, 3], [1, 2, 3]), (1, [1, 2, 3], [1, 2])
+    if bad:
+        client = tables.client("shop")
+        for number in range(9):
+            _describes(client, tables, 20 * number, one_less if number % 2 else whole)
+        return
+    for late in (0, 15):
+        client = tables.client("shop")
+        for number in range(10):
+            _describes(client, tables, 1800 * number + late, one_less if number % 2 else whole)

@@ -36,7 +36,7 @@ SCENES: list[Scene] = []
 OF_CLIENTS = {  # name no group and no topic: a client that does so in two clusters is one client
     "anonymous_clients", "authentication_failed", "connection_churn", "empty_fetch_loop",
     "idle_connections", "metadata_storm", "no_connection", "not_kafka", "old_tls", "plaintext_credentials", "reconnect_loop",
-    "slow_broker", "small_fetches", "throttled", "tls_failed", "too_many_partitions", "unanswered_requests",
+    "slow_broker", "small_fetches", "throttled", "tls_failed", "too_many_partitions", "two_clusters", "unanswered_requests",
 }  # fmt: skip
 
 

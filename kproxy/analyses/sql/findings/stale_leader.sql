@@ -48,6 +48,18 @@ WITH refused AS (
     SELECT client_id, client_address, cluster, topic, partition, at_us
     FROM client_batches
     WHERE direction = 'produce' AND error_code = 0
+), bounced AS ( -- a leader that sends readers on to this replica (KIP-392) is no former one: see stuck_fetch_loop
+    SELECT r.connection_id, r.resource, r.partition
+    FROM (
+        SELECT *, lead(at_us) OVER (PARTITION BY connection_id, resource, partition ORDER BY exchange) AS next_us
+        FROM refused
+        WHERE api_key = 1
+    ) AS r
+    JOIN (SELECT * FROM client_offsets WHERE kind = 'fetch' AND error_code = 0) AS w ON w.client_id IS NOT DISTINCT FROM r.client_id
+        AND w.client_address = r.client_address AND w.cluster = r.cluster AND w.topic = r.resource AND w.partition = r.partition
+        AND w.connection_id <> r.connection_id AND w.at_us > r.at_us AND w.at_us < r.next_us
+    GROUP BY r.connection_id, r.resource, r.partition
+    HAVING count(DISTINCT r.exchange) >= $min_errors
 ), later AS ( -- how much succeeded after it
     SELECT r.connection_id, r.exchange, r.resource, r.partition, count(*) AS succeeded
     FROM refused AS r
@@ -60,3 +72,5 @@ SELECT r.*, coalesce(l.succeeded, 0) AS succeeded
 FROM refused AS r
 LEFT JOIN later AS l ON l.connection_id = r.connection_id AND l.exchange = r.exchange AND l.resource = r.resource
     AND l.partition = r.partition
+LEFT JOIN bounced AS b ON b.connection_id = r.connection_id AND b.resource = r.resource AND b.partition = r.partition
+WHERE b.connection_id IS NULL

@@ -21,11 +21,13 @@ columns:
   fetches: fetches from this offset
   all_fetches: all fetches of the partition in this time
   with_records: fetches from this offset that were answered with records
+  refused_by: another broker, which refused as many fetches of this partition by this client meanwhile
   seconds: ""
   cluster: ""
 action: >
   If records came back: find the record at this offset (kproxy decode --records) that the application fails on; skip it or send it to a
-  dead-letter topic; if it connects anew each time, compare the sizes of the answers with its limits. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
+  dead-letter topic; if it connects anew each time, compare the sizes of the answers with its limits. Where another broker refuses it,
+  the leader sends it to that replica (client.rack, KIP-392), which does not take it: look at that broker, and unset client.rack until then. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
 parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
@@ -34,7 +36,7 @@ parameters:
   min_restarts: {default: 5, meaning: "Fewer restarts of members of a group that begin at the same offset are not listed."}
   min_percent: {default: 30, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
-verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
+verdict: "{rows:consumer of a partition is/consumers of partitions are} stuck: it fetches the same offset again and again. {most fetches}: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. [{refused_by} refuses it in between: look at that broker, and unset client.rack|Look for a record there that it cannot handle]."
 order: 15
 only_if: >-
   FROM offsets WHERE kind = 'fetch'
@@ -147,6 +149,13 @@ WITH asked AS (
     LEFT JOIN delivered AS d
         ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
     GROUP BY r.connection_id, r.topic, r.partition, r.position
+), elsewhere AS ( -- another broker that refuses the partition in between
+    SELECT r.connection_id, r.topic, r.partition, r.position, max(e.broker) AS broker, count(*) AS refused
+    FROM repeated AS r
+    JOIN client_errors AS e ON e.client_id IS NOT DISTINCT FROM r.client_id AND e.client_address = r.client_address AND e.cluster = r.cluster
+        AND e.resource = r.topic AND e.partition = r.partition AND e.api_key = 1 AND e.connection_id <> r.connection_id
+        AND e.seen_at BETWEEN r.first_at AND r.last_at
+    GROUP BY r.connection_id, r.topic, r.partition, r.position
 ), ranked AS (
     SELECT r.*,
         m.all_fetches, m.with_records, m.damaged,
@@ -165,8 +174,9 @@ WITH asked AS (
             WHERE p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
                 AND p.at_us BETWEEN epoch_us(r.first_at) AND epoch_us(r.last_at)))
 )
-SELECT * EXCLUDE (nth, last_exchange, returns, damaged)
-FROM ranked
+SELECT r.* EXCLUDE (nth, last_exchange, returns, damaged), CASE WHEN o.refused * 2 >= r.fetches THEN o.broker END AS refused_by
+FROM ranked AS r
+LEFT JOIN elsewhere AS o ON o.connection_id = r.connection_id AND o.topic = r.topic AND o.partition = r.partition AND o.position = r.position
 WHERE nth = 1 AND damaged * 2 <= fetches -- else see corrupt_batches
 UNION ALL BY NAME
 SELECT *
