@@ -78,15 +78,15 @@ def address_behind_firewall(lab: Lab, library: str = "librdkafka") -> None:
     where = lab.network.address("nobody")
     _drop(lab, "nobody", "-p", "tcp", "--dport", "9092")
     advertise(lab, where)
-    began = lab.produce("shop", "orders", library=library).started
-    lab.consume("billing", "orders", group="billing", library=library)
+    shop = lab.produce("shop", "orders", library=library)
+    billing = lab.consume("billing", "orders", group="billing", library=library)
     lab.wait(30)
-    for name in ("shop", "billing"):
+    for client in (shop, billing):
         lab.expect(
             "no_connection",
-            at=began + 2,
+            at=client.began + 2,
             within=4,
-            client_id=name,
+            client_id=client.client_id,
             address=f"{where}:9092",
             how="no answer",
             node_id="1",

@@ -57,6 +57,16 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client("gallery").fetch(number, "images", 41 if bad else 41 + number, end=100, count=1)
 
 
+@scene("stuck_fetch_loop", client_id="looks", partition_offset=98, fetches=20, with_records=20)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy one looks at the last records, asks for what follows as libraries do, and ends before the answer."""
+    for number in range(20):
+        client = tables.client("looks")
+        client.fetch(number, "images", 98, end=100, count=1 if bad else 2)
+        if not bad:
+            client.fetch(number + 0.1, "images", 100, unanswered="closed")
+
+
 @scene("stuck_fetch_loop", partition_offset=0, fetches=25, all_fetches=49, with_records=25)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client(

@@ -47,7 +47,8 @@ frame:
 */
 WITH asked AS (
     SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end,
-        lag(position) OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS last_position
+        lag(position) OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS last_position,
+        lead(position) OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS next_position
     FROM fetch_positions
 ), repeated AS (
     SELECT connection_id, client_id, client_address, cluster, broker, topic, partition, position,
@@ -100,6 +101,7 @@ WITH asked AS (
     WHERE end_of_all > position
     GROUP BY client_id, client_address, cluster, broker, topic, partition, position, stay
     HAVING count(*) >= $min_fetches AND count(CASE WHEN is_delivered THEN 1 END) * 2 >= count(*)
+        AND count(CASE WHEN next_position > position THEN 1 END) = 0 -- else it has the record, and asks for the next: a probe that looks at the last one
         AND count(DISTINCT connection_id) * 2 >= count(*) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
 ), members AS ( -- that are restarted again and again
     SELECT DISTINCT l.cluster, s.client_id, s.client_address
