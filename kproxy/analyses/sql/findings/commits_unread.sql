@@ -24,12 +24,12 @@ parameters:
 sampled: Fetches beyond the commit may be among the exchanges that are missing.
 verdict: "{count group_id:group/groups} whose members commit offsets that they have not read. {most records}: {client_id} at {client_address} for {group_id} on {topic}, {commits:time/times}, by up to {records:offset/offsets}; a restart skips these records. Commit the offset after the last record that was handled."
 order: 20
-only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_commits
+only_if: FROM offsets WHERE kind = 'commit' HAVING count(DISTINCT connection_id || ' ' || exchange) >= $min_commits
 frame:
   group_by: [client_id, client_address, cluster, group_id, topic]
   values:
     partitions: count(DISTINCT partition)
-    commits: count(*)
+    commits: count(DISTINCT connection_id || ' ' || exchange)
     records: max(partition_offset - got)
   having: commits >= $min_commits
   order_by: records DESC

@@ -4,7 +4,7 @@ title: Producers that abort one transaction after the other
 severity: warning
 meaning: >
   The producer aborts all its transactions for a while and commits none in between: it works, and nothing that it writes can be read by
-  read_committed consumers. Mostly it fails at the same record each time, aborts, and begins again with it. An abort now and then, as at a
+  read_committed consumers. Brokers refuse nothing of it: mostly it fails at the same record each time, aborts, and begins again with it. An abort now and then, as at a
   rebalance or a restart, is normal.
 basis:
   rests_on: EndTxn requests, whether they commit or abort
@@ -35,6 +35,10 @@ WITH ends AS (
         max(CASE WHEN committed THEN at_us END) OVER (PARTITION BY client_id, client_address, cluster, transactional_id) AS last_commit_us
     FROM client_exchanges
     WHERE api_key = 26 AND len(error_codes) = 0 AND response_at IS NOT NULL AND committed IS NOT NULL
+        AND NOT EXISTS ( -- other findings are about these errors
+            SELECT 1 FROM client_errors AS r
+            WHERE r.client_id IS NOT DISTINCT FROM client_exchanges.client_id AND r.client_address = client_exchanges.client_address
+                AND r.api_key IN (0, 22, 24, 25, 26, 28))
     WINDOW of_producer AS (PARTITION BY client_id, client_address, cluster, transactional_id ORDER BY at_us, connection_id, exchange)
 ), runs AS (
     SELECT client_id, client_address, cluster, transactional_id, commits, max(software) AS software, count(*) AS aborts,

@@ -30,7 +30,9 @@ parameters:
 sampled: Fetches of the partition may be among the exchanges that are missing.
 verdict: "{rows:time/times} a group left out partitions of its topic. First: {group_id}, {partitions:partition/partitions} of {topic} ({which}) for {seconds:,} s[, with {records:record/records} produced to them meanwhile]; assignor {assignor}, leader {client_id} at {client_address}. Restart that member, then check its assignor."
 order: 19
-only_if: FROM group_events WHERE event = 'assign' AND len(assignment) > 0
+only_if: >-
+  FROM exchanges WHERE api_key IN (12, 14) AND group_id IS NOT NULL
+  HAVING max(epoch_us(request_at)) - min(epoch_us(request_at)) >= $min_seconds * 1000000
 frame:
   order_by: severity = 'warning' DESC, records DESC, seconds DESC, group_id, topic, generation, cluster
 */
