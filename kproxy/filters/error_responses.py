@@ -58,6 +58,7 @@ PARTITIONS = {
 NOTHING: dict[int, dict[str, Any]] = {
     ApiKey.PRODUCE: {"base_offset": -1},
     ApiKey.FETCH: {"high_watermark": -1, "records": b""},
+    ApiKey.SHARE_FETCH: {"records": b""},
     ApiKey.OFFSET_FETCH: {"committed_offset": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
     ApiKey.JOIN_GROUP: {"protocol_name": None},

@@ -13,6 +13,7 @@ from kproxy.protocol import message
 from tests.support.filtering import Bench
 from tests.support.messages import answer_frame, answer_in, make, request_frame, request_in, response_frame
 
+OTHER = "AAAAAAAAAAAAAAAAAAAAAQ"  # a topic id that no response named
 BOTH = 'topic.startsWith("secret")'
 
 
@@ -35,6 +36,16 @@ def test_a_rule_forbids_a_request_as_a_whole() -> None:
         ("a", 29, "who are you?"),
         ("b", 29, "who are you?"),
     ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_share_fetch_of_a_topic_is_refused_in_each_version(version: int) -> None:
+    """Records may not be null in these versions."""
+    topics = [{"topic_id": OTHER, "partitions": [{"partition_index": 1}]}]
+    outcome = denying({"when": BOTH}).ask("ShareFetchRequest", version, topics=topics)
+    assert isinstance(outcome, Answer)
+    (topic,) = answer_in(78, version, outcome.frame).responses
+    assert [(part.error_code, part.records) for part in topic.partitions] == [(100, b"")]  # UNKNOWN_TOPIC_ID
 
 
 def test_only_the_topics_that_a_rule_names_are_taken_out() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.cli import main
 from tests.fuzz.altered_target import all_altered_pairs, outermost_altered_pairs
 from tests.fuzz.capture_target import (
     OUTPUTS,
@@ -18,6 +19,7 @@ from tests.fuzz.capture_target import (
 from tests.support.sampled import sampled
 
 JSONL = OUTPUTS[0]
+OFFSET_COMMIT = b"\0\x08"
 
 
 @pytest.mark.parametrize("seed", sampled(range(60), range(4)))
@@ -48,6 +50,16 @@ def test_the_oldest_and_newest_requests_and_responses_are_decoded_whatever_a_fie
 def test_every_request_and_response_is_decoded_whatever_a_field_has(output: list[str], tmp_path: Path) -> None:
     for pairs in all_altered_pairs():
         assert check_capture(random.Random(1), altered_conversation(pairs, tmp_path), tmp_path, output) == 0
+
+
+def test_commits_of_any_offset_are_counted(tmp_path: Path) -> None:
+    """The steps between the largest and the least are beyond 64 bits."""
+    pairs = [pair for pairs in all_altered_pairs() for pair in pairs if pair[0][4:6] == OFFSET_COMMIT]
+    path = tmp_path / "altered.pcap"
+    path.write_bytes(altered_conversation(pairs, tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "-q", "--only", "commit_storm", "-o", str(tmp_path / "report.json"), str(path)])
+    assert ended.value.code == 0
 
 
 def test_a_capture_cut_anywhere_is_decoded_up_to_the_cut(tmp_path: Path) -> None:

@@ -44,7 +44,11 @@ def refused(request: Request, refusal: Refusal) -> Verdict:
 def _fail_partitions(request: Any, response: Any) -> None:
     types = response.struct_types
     topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
-    for group, requested in zip(response.groups, request.groups, strict=True):
+    asked = {
+        group.group_id: group for group in request.groups
+    }  # the response has a group once, also one that is asked for twice
+    for group in response.groups:
+        requested = asked[group.group_id]
         # A group whose topics are all asked for must not look as if it had none: with this error clients ask again
         group.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if requested.topics is None else ErrorCode.NONE
         group.topics = [

@@ -176,7 +176,7 @@ def test_partitions_of_an_unknown_id_have_the_error_and_nothing_else_has() -> No
     assert verdict.message.error_code == 0
     assert shown == [(ID, 0, 100, -1, b""), (ID, 3, 100, -1, b"")]
     topic = {"topic_id": ID, "partition_indexes": [0, 3]}
-    groups = [{"group_id": name, "topics": topics} for name, topics in (("g", [topic]), ("all", None))]
+    groups = [{"group_id": name, "topics": topics} for name, topics in (("g", [topic]), ("all", None), ("g", [topic]))]
     verdict = refused(asked(ApiKey.OFFSET_FETCH, 10, make("OffsetFetchRequest", groups=groups)), UnknownId())
     found = [
         (

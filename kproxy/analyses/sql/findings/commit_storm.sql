@@ -44,7 +44,7 @@ WITH steps AS (
             PARTITION BY connection_id, group_id, coalesce(topic, topic_id), partition ORDER BY exchange
         ) AS step
     FROM offsets
-    WHERE kind = 'commit' AND coalesce(error_code, 0) = 0 -- refused ones are for refused_commits to name
+    WHERE kind = 'commit' AND partition_offset >= 0 AND coalesce(error_code, 0) = 0 -- refused ones are for refused_commits to name
 ), sizes AS (
     SELECT connection_id, group_id, 100 * count(CASE WHEN step = 0 THEN 1 END) // count(*) AS repeated_percent,
         sum(CASE WHEN step > 0 THEN step END) / count(DISTINCT CASE WHEN step > 0 THEN exchange END) AS records_per_commit
