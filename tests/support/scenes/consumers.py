@@ -577,7 +577,7 @@ def _(tables: Rows, bad: bool) -> None:
     "commits_unread", client_id="ahead", group_id="bills", topic="orders", partitions=1, commits=4, records=88,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    """It commits the end; of the healthy ones one commits what it was sent, and one skips to the end and goes on there."""
+    """It commits the end; healthy ones commit what they were sent, skip to the end and go on there, or seek back."""
     member = tables.client("ahead")
     for number in range(4):
         member.fetch(10 * number, "orders", 2 * number, end=100, count=2)
@@ -590,6 +590,11 @@ def _(tables: Rows, bad: bool) -> None:
             skipping.fetch(10 * number, "orders", 100 * number, end=100 * number + 50)
             _commits(skipping, tables, 10 * number + 1, 100 * number + 100)
         skipping.fetch(50, "orders", 400, end=450)
+        back = tables.client("back", "10.0.0.8")  # commits where it is, then seeks back
+        for number in range(4):
+            back.fetch(10 * number, "orders", 100, end=450)
+            _commits(back, tables, 10 * number + 1, 100)
+            back.fetch(10 * number + 2, "orders", 50, end=450)
         tool = tables.client("reset", "10.0.0.7")  # no member: an administrator sets offsets
         for number in range(4):
             tool.fetch(10 * number, "orders", 1, end=450)
