@@ -154,16 +154,16 @@ class Doubts(NamedTuple):
     """What shows that a capture is not of one network with one clock; that of its parts adds up."""
 
     mixed: int = 0  # flows with two different streams of bytes: two connections had the same endpoints at the same time
-    ahead: int = 0  # acknowledgements of bytes that had not been captured, one at a time of each half of a flow
-    early: int = 0  # those among them whose bytes were captured much later
+    early: int = 0  # acknowledgements of bytes that were captured much later, one at a time of each half of a flow
+    never: int = 0  # such acknowledgements of bytes that are not in the capture
     earliest_ns: int = 0  # how much later, at most
 
     def plus(self, other: "Doubts") -> "Doubts":
         """Return both together."""
         return Doubts(
             self.mixed + other.mixed,
-            self.ahead + other.ahead,
             self.early + other.early,
+            self.never + other.never,
             max(self.earliest_ns, other.earliest_ns),
         )
 
@@ -171,6 +171,6 @@ class Doubts(NamedTuple):
     def clocks_differ_by(self) -> int:
         """How many ns, at least, clocks of hosts differ by; 0 if bytes were captured before their acknowledgements.
 
-        A few were not: they were lost in the capture and sent again, or packets are damaged.
+        Where packets were lost, more of the acknowledged bytes are never captured than are captured late.
         """
-        return self.earliest_ns if self.early >= MANY_EARLY and self.early * 2 >= self.ahead else 0
+        return self.earliest_ns if self.early >= max(MANY_EARLY, self.never) else 0

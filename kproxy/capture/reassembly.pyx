@@ -134,8 +134,8 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef uint64_t segments_again
     cdef uint64_t mixed  # this and the next three: see Doubts
-    cdef uint64_t ahead
     cdef uint64_t early  # by EARLY_NS or more
+    cdef uint64_t never
     cdef int64_t earliest_ns
     cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
@@ -185,7 +185,7 @@ cdef class Half:
     cdef int64_t next  # position of the next byte to deliver
     cdef int64_t highest  # end of the captured bytes
     cdef int64_t acknowledged
-    cdef int64_t ahead_position  # what Budget.ahead counted last, while its bytes were not captured; else 0
+    cdef int64_t ahead_position  # the latest acknowledgement of bytes that had not been captured, until they are; else 0
     cdef int64_t ahead_ns  # when
     cdef int64_t fin_position
     cdef int64_t fin_time_ns
@@ -612,11 +612,12 @@ cdef class Flow:
             half.acknowledged = position
             if not half.ahead_position and position > half.highest:
                 half.ahead_position, half.ahead_ns = position, time_ns
-                self.budget.ahead += 1
 
     cdef void _note_end_of_ahead(self, Half half, int64_t position, int64_t time_ns) noexcept:
-        # A segment reaches what was acknowledged. If it begins after that, the acknowledged bytes are not in the capture.
-        if half.highest <= position < half.ahead_position and time_ns - half.ahead_ns >= EARLY_NS:
+        # A segment reaches what was acknowledged, or begins behind it.
+        if position >= half.ahead_position:
+            self.budget.never += 1
+        elif half.highest <= position and time_ns - half.ahead_ns >= EARLY_NS:
             self.budget.early += 1
             self.budget.earliest_ns = max(self.budget.earliest_ns, time_ns - half.ahead_ns)
         half.ahead_position = 0
@@ -1069,7 +1070,7 @@ cdef class Flows:
     @property
     def doubts(self) -> Doubts:
         """What shows that the packets are not of one network with one clock."""
-        return Doubts(self.budget.mixed, self.budget.ahead, self.budget.early, self.budget.earliest_ns)
+        return Doubts(self.budget.mixed, self.budget.early, self.budget.never, self.budget.earliest_ns)
 
     @property
     def passed_over(self) -> dict[str, int]:

@@ -564,13 +564,18 @@ def _(tables: Rows, bad: bool) -> None:
     connections=1, seconds=10,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    """Of the healthy ones one had a pause, and the others came back after a restart of the broker: once each."""
+    """Of the healthy ones one pauses each half hour, and the others came back after a restart of the broker: once each."""
     for number in range(1 if bad else 8):
         consumer = tables.client("evicted")
         for at in range(6):
             if bad or at == 0:
                 consumer.error(2 * at, ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, kind="none")
             consumer.fetch(2 * at + 1, "orders", at + number, end=100, count=1)
+    if not bad:
+        pauses = tables.client("pauses")
+        for at in range(0, 10_800, 1800):
+            pauses.error(at, ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, kind="none")
+            pauses.fetch(at + 1, "orders", at, end=20_000, count=1)
 
 
 @scene(

@@ -1,5 +1,7 @@
 """Scenes of consumer groups."""
 
+from collections.abc import Sequence
+
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from tests.support.scenes.rows import Client, Rows, moment
@@ -344,16 +346,22 @@ def _(tables: Rows, bad: bool) -> None:
     members=2, assignor="own", generation=1, records=1, seconds=118,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    """In one healthy group the partition was added after the assignment, in another the leader reads it by itself."""
+    """In healthy groups the partition is added later, the leader reads it by itself, or its owner has to let it go first."""
     _leaves_out(tables, "bills", added=not bad)
     if not bad:
         leader = _leaves_out(tables, "assigns")
         leader.fetch(60, "orders", 0, 2)
         _leaves_out(tables, "moves", until=50)
+        _leaves_out(tables, "cooperates", owned=["orders-1", "orders-2"])
 
 
-def _leaves_out(tables: Rows, group: str, *, added: bool = False, until: int = 120) -> Client:
-    """Two members get partitions 0 and 1; the leader knows a third before it assigns, or only after it was *added*."""
+def _leaves_out(
+    tables: Rows, group: str, *, added: bool = False, until: int = 120, owned: Sequence[str] = ()
+) -> Client:
+    """Two members get partitions 0 and 1; the leader knows a third before it assigns, or only after it was *added*.
+
+    *owned*: what the second member has when it joins.
+    """
     leader, other = (
         tables.client(f"{name}-{group}" if group != "bills" else name, f"10.0.0.{number}")
         for number, name in ((5, "leads"), (6, "follows"))
@@ -366,7 +374,8 @@ def _leaves_out(tables: Rows, group: str, *, added: bool = False, until: int = 1
             tables.add("partition_states", **place, api_key=3, partition=number, error_code=0, **placed)
     known = {"protocol": "own", "subscribed_topics": ["orders"], "response_generation": 1}
     for member, number in ((leader, 0), (other, 1)):
-        member.group(0.5, "join", group, member_id=f"m-{number}", is_leader=number == 0, **known)
+        has = {"owned": owned if number else []}
+        member.group(0.5, "join", group, member_id=f"m-{number}", is_leader=number == 0, **has, **known)
     for member, number in ((leader, 0), (other, 1)):
         of_member = {"member_id": f"m-{number}", "generation": 1, "response_generation": 1}
         given = {"assignment": [f"orders-{number}"], "is_leader": number == 0}

@@ -320,8 +320,9 @@ def _(tables: Rows, bad: bool) -> None:
     severity="warning",
 )
 def _(tables: Rows, bad: bool) -> None:
-    """Each is acknowledged. The healthy ones send new records, measure to the full minute, or send old records."""
-    for name, begin in (("deaf", 0.123),) if bad else (("new", 0.123), ("measures", 0), ("imports", -9000.5)):
+    """Each is acknowledged. Healthy ones send new records, many of one instant, to the full minute, or old ones."""
+    healthy = ("new", 0.123), ("polls", 0.123), ("measures", 0), ("imports", -9000.5)
+    for name, begin in (("deaf", 0.123),) if bad else healthy:
         producer = tables.client(name)
         for number in range(6):
             began = begin + (2 * number if name == "new" else 0)
@@ -330,7 +331,8 @@ def _(tables: Rows, bad: bool) -> None:
                 "max_timestamp": moment(began + (0.1 if begin else 0)),
                 "size": 811,
             }
-            producer.produce(1 + 2 * number, "orders", count=50, appended_offset=50 * number, **stamps)
+            at = 1 + (0.001 if name == "polls" else 2) * number
+            producer.produce(at, "orders", count=50, appended_offset=50 * number, **stamps)
 
 
 @scene(

@@ -46,6 +46,12 @@ WITH steps AS (
         CAST(NULL AS BIGINT), last_offset + 1, CAST(NULL AS BIGINT)
     FROM client_batches
     WHERE direction = 'fetch' AND last_offset IS NOT NULL
+    UNION ALL -- what an answer that was cut brought is not known
+    SELECT o.client_id, o.client_address, o.software, o.cluster, o.topic, o.partition, CAST(NULL AS VARCHAR), o.at_us, o.seen_at, o.connection_id, o.exchange,
+        CAST(NULL AS BIGINT), 9223372036854775807, CAST(NULL AS BIGINT)
+    FROM client_offsets AS o
+    JOIN exchanges AS e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
+    WHERE o.kind = 'fetch' AND (e.bodies IS NOT NULL OR e.undecoded IS NOT NULL)
 ), known AS (
     SELECT *,
         max(got) OVER (PARTITION BY client_address, cluster, topic, partition ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS got_before,

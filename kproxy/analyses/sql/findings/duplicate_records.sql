@@ -1,6 +1,6 @@
 /*
 id: duplicate_records
-title: Batches that were sent again, although the broker had them or may have them
+title: Batches that were sent twice or more, although the broker had them or may have them
 severity: notice
 meaning: >
   The client waited too long for an answer, or was told that the outcome is not known, and sent the same batch again. Without idempotence
@@ -56,7 +56,7 @@ WITH sent AS (
         AND NOT EXISTS ( -- what forgot the connection let nothing through
             FROM forgotten_connections AS g WHERE g.connection_id = f.connection_id AND f.error_code IS NULL)
 ), acknowledged AS ( -- one connection sends the batch again and again; rounded time stamps are the program's, and may be those of other records
-    SELECT *, count(*) OVER of_batch AS times, min(at_us) OVER of_batch AS first_us, row_number() OVER (
+    SELECT *, count(*) OVER of_batch AS times, min(at_us) OVER of_batch AS first_us, max(at_us) OVER of_batch AS last_us, row_number() OVER (
         PARTITION BY connection_id, topic, partition, producer_id, producer_epoch, base_sequence, begin_us, end_us, count, size
         ORDER BY at_us, exchange) AS nth
     FROM (
@@ -82,4 +82,5 @@ UNION ALL BY NAME
 SELECT cluster, client_id, client_address, software, topic, partition, count, seen_at, at_us, connection_id, exchange,
     'answers that do not arrive' AS cause, coalesce(producer_id, -1) < 0 AS is_twice
 FROM acknowledged
-WHERE nth > 1 AND times >= $min_acknowledged AND (producer_id >= 0 OR abs(end_us - first_us) < 5000000)
+WHERE nth > 1 AND times >= $min_acknowledged AND (producer_id >= 0 OR (abs(end_us - first_us) < 5000000
+    AND last_us - first_us >= $min_again_ms * 1000 * (times - 1)))

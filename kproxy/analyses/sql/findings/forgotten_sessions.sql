@@ -23,6 +23,7 @@ action: Look at the broker's metrics IncrementalFetchSessionEvictionsPerSec and 
 reference: https://kafka.apache.org/documentation/#brokerconfigs_max.incremental.fetch.session.cache.slots
 parameters:
   min_errors: {default: 5, least: 2, meaning: "Connections with fewer such answers are not counted."}
+  max_minutes: {default: 10, meaning: "Connections with such an answer more seldom, on average, are not counted: each may follow a pause."}
 verdict: "{rows:broker forgets/brokers forget} fetch sessions of clients again and again. {most errors}: {broker}, {errors:time/times} in {seconds:,} s on {connections:connection/connections}, {percent:,} % of their Fetch requests, such as those of {client_id} at {client_address}. Raise max.incremental.fetch.session.cache.slots if its evictions rise with them."
 order: 46
 only_if: FROM errors WHERE api_key = 1 AND error_code IN (70, 71) HAVING count(*) >= $min_errors
@@ -30,12 +31,12 @@ frame:
   order_by: severity = 'warning' DESC, errors DESC, broker, cluster
 */
 WITH refused AS (
-    SELECT connection_id, client_id, client_address, software, broker, cluster, count(*) AS errors, min(exchange) AS exchange,
-        min(at_us) AS first_us, max(at_us) AS last_us
+    SELECT connection_id, min(client_id) AS client_id, min(client_address) AS client_address, min(software) AS software, broker, cluster,
+        count(*) AS errors, min(exchange) AS exchange, min(at_us) AS first_us, max(at_us) AS last_us
     FROM client_errors
     WHERE api_key = 1 AND error_code IN (70, 71)
-    GROUP BY connection_id, client_id, client_address, software, broker, cluster
-    HAVING count(*) >= $min_errors
+    GROUP BY connection_id, broker, cluster
+    HAVING count(*) >= $min_errors AND max(at_us) - min(at_us) <= count(*) * $max_minutes * 60000000
 ), fetches AS (
     SELECT connection_id, count(*) AS fetches
     FROM exchanges

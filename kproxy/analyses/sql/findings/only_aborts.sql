@@ -34,7 +34,7 @@ WITH ends AS (
         lag(at_us) OVER of_producer AS before_us,
         max(CASE WHEN committed THEN at_us END) OVER (PARTITION BY client_id, client_address, cluster, transactional_id) AS last_commit_us
     FROM client_exchanges
-    WHERE api_key = 26 AND len(error_codes) = 0 AND response_at IS NOT NULL AND committed IS NOT NULL
+    WHERE api_key = 26 AND len(error_codes) = 0 AND (committed OR response_at IS NOT NULL) AND committed IS NOT NULL
         AND NOT EXISTS ( -- other findings are about these errors
             SELECT 1 FROM client_errors AS r
             WHERE r.client_id IS NOT DISTINCT FROM client_exchanges.client_id AND r.client_address = client_exchanges.client_address

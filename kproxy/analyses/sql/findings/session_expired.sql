@@ -37,7 +37,7 @@ frame:
     last_at: seen_at
     advice: >-
       CASE WHEN at_us - joined_us < 5000000 AND error_name = 'FENCED_MEMBER_EPOCH'
-      THEN 'another process with the same member id, or something that removes members: no timeout passes so soon after a join'
+      THEN 'another process with the same member id, something that removes members, or a coordinator that lost the group: no timeout passes so soon after a join'
       ELSE 'a pause of that process (garbage collection, CPU, container), a handler that lets no heartbeat through, or a cut network' END
   having: coalesce(at_us - before_us, 0) >= $min_silence_ms * 1000
   order_by: first_at, group_key, member_id, connection_id, exchange

@@ -139,7 +139,7 @@ WITH asked AS (
         -- started by a clock (cron), and its group never got on: it may only look; a process that is restarted drifts by its life
         AND NOT (max(c.position) IS NULL AND max(c.found) IS NOT DISTINCT FROM min(c.first_found)
             AND least(max(b.at_us % 60000000) - min(b.at_us % 60000000),
-                max((b.at_us + 30000000) % 60000000) - min((b.at_us + 30000000) % 60000000)) <= 5000000)
+                max((b.at_us + 30000000) % 60000000) - min((b.at_us + 30000000) % 60000000)) <= 3000000)
 ), meanwhile AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,

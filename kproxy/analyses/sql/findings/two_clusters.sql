@@ -9,12 +9,12 @@ meaning: >
 basis:
   rests_on: cluster ids in Metadata answers to the same client, and connections that never overlap
   certainty: inferred
-  wrong_if: a program is told to work in both by turns, such as a copy or a check of two clusters
+  wrong_if: a program is told to work in both by turns, such as a copy or a check of two clusters, or several programs share this client id and address
 columns:
   api_name: Produce or Fetch
   topic: ""
   clusters: ids of the clusters
-  brokers: first broker in each of these clusters that the client worked with
+  brokers: that the client worked with first, and first after a change
   changes: how often it went from one cluster to another
   requests: Produce or Fetch requests for the topic, in all clusters
 action: Compare bootstrap.servers (and the DNS names in it) with the brokers of each cluster; name the brokers of one cluster only.
@@ -23,7 +23,7 @@ parameters:
   min_changes: {default: 3, least: 2, meaning: "Clients that changed less often are not listed: they were moved, and perhaps moved back."}
   min_requests: {default: 10, meaning: "Clients with fewer such requests in one of the clusters are not listed: checks of a cluster have few."}
 sampled: Metadata answers that show the cluster may be among the exchanges that are missing.
-verdict: "{count client_id:client works/clients work} by turns in two clusters. {most changes}: {client_id} at {client_address}, {api_name} of {topic}, {changes:change/changes} between {clusters} ({brokers}). Check whether its bootstrap.servers names brokers of both."
+verdict: "{count client_id:client works/clients work} by turns in two clusters. {most changes}: {client_id} at {client_address}, {api_name} of {topic}, {changes:change/changes} between {clusters} ({brokers}). Check whether its bootstrap.servers names brokers of both, or whether two programs have its client id."
 order: 20
 only_if: FROM exchanges WHERE cluster_id <> '' HAVING count(DISTINCT cluster_id) > 1
 frame:
@@ -45,10 +45,12 @@ WITH used AS (
         sum(requests) OVER (PARTITION BY capture, client_id, client_address, api_name, topic, cluster_id) AS requests_here
     FROM used
     WINDOW of_client AS (PARTITION BY capture, client_id, client_address, api_name, topic ORDER BY from_us, connection_id)
+), connected AS (
+    SELECT DISTINCT capture, client_id, client_address, cluster_id, connection_id, from_us, to_us FROM used
 ), together AS ( -- it has both at once
     SELECT DISTINCT a.capture, a.client_id, a.client_address
-    FROM used AS a
-    JOIN used AS b ON b.capture = a.capture AND b.client_id IS NOT DISTINCT FROM a.client_id AND b.client_address = a.client_address
+    FROM connected AS a
+    JOIN connected AS b ON b.capture = a.capture AND b.client_id IS NOT DISTINCT FROM a.client_id AND b.client_address = a.client_address
         AND b.cluster_id <> a.cluster_id AND b.from_us < a.to_us AND a.from_us < b.to_us
 )
 SELECT c.client_id, c.client_address, max(c.software) AS software, c.api_name, c.topic,

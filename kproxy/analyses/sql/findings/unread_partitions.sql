@@ -48,11 +48,15 @@ WITH lasting AS (
     ) AS l ON l.group_key = g.group_key
     WHERE NOT g.emptied AND g.formed
 ), leaders AS ( -- what the leader assigned, and when
-    SELECT s.group_key, s.cluster, s.group_id, s.generation, s.client_id, s.client_address, s.software, s.seen_at, s.at_us, s.connection_id, s.exchange,
-        l.until_us
-    FROM client_group_events AS s
-    JOIN lasting AS l ON l.group_key = s.group_key AND l.generation = s.generation AND l.until_us - s.at_us >= $min_seconds * 1000000
-    WHERE s.event = 'sync' AND s.is_leader AND s.error_code = 0
+    SELECT f.*, l.until_us
+    FROM (
+        SELECT group_key, cluster, group_id, generation, client_id, client_address, software, seen_at, at_us, connection_id, exchange,
+            row_number() OVER (PARTITION BY group_key, generation ORDER BY at_us, connection_id, exchange) AS nth
+        FROM client_group_events
+        WHERE event = 'sync' AND is_leader AND error_code = 0
+    ) AS f
+    JOIN lasting AS l ON l.group_key = f.group_key AND l.generation = f.generation AND l.until_us - f.at_us >= $min_seconds * 1000000
+    WHERE f.nth = 1
 ), given AS (
     SELECT l.group_key, l.generation, a.member_id, p.partition
     FROM leaders AS l
@@ -81,11 +85,16 @@ WITH lasting AS (
     WHERE NOT EXISTS ( -- another topic has its name now
         SELECT 1 FROM partition_lives AS v WHERE v.cluster = l.cluster AND v.topic = s.topic AND v.since_micros BETWEEN s.since_us AND l.until_us)
     GROUP BY l.group_key, l.generation, s.topic, s.partition, b.assignor
+), moving AS ( -- a cooperative assignor takes it from its owner first, and gives it to another in the next rebalance
+    SELECT DISTINCT e.group_key, e.response_generation AS generation, p.partition
+    FROM client_group_events AS e CROSS JOIN unnest(e.owned) AS p(partition)
+    WHERE e.event = 'join' AND e.error_code = 0
 ), left_out AS (
     SELECT k.*
     FROM known AS k
     LEFT JOIN given AS g ON g.group_key = k.group_key AND g.generation = k.generation AND g.partition = k.topic || '-' || CAST(k.partition AS VARCHAR)
-    WHERE g.partition IS NULL
+    LEFT JOIN moving AS o ON o.group_key = k.group_key AND o.generation = k.generation AND o.partition = k.topic || '-' || CAST(k.partition AS VARCHAR)
+    WHERE g.partition IS NULL AND o.partition IS NULL
 ), unread AS ( -- not even by itself, with assign
     SELECT o.*
     FROM left_out AS o
