@@ -37,11 +37,13 @@ WITH refused AS (
     WHERE api_key = 1 AND error_code IN (70, 71)
     GROUP BY connection_id, broker, cluster
     HAVING count(*) >= $min_errors AND max(at_us) - min(at_us) <= count(*) * $max_minutes * 60000000
-), fetches AS (
-    SELECT connection_id, count(*) AS fetches
-    FROM exchanges
-    WHERE api_key = 1 AND connection_id IN (SELECT connection_id FROM refused)
-    GROUP BY connection_id
+), fetches AS ( -- where none is answered otherwise, the request is refused for good
+    SELECT e.connection_id, count(*) AS fetches
+    FROM exchanges AS e
+    JOIN refused AS r ON r.connection_id = e.connection_id
+    WHERE e.api_key = 1
+    GROUP BY e.connection_id
+    HAVING count(CASE WHEN e.exchange > r.exchange AND len(e.error_codes) = 0 THEN 1 END) > 0
 ), brokers AS (
     SELECT r.cluster, r.broker, CAST(sum(r.errors) AS BIGINT) AS errors, CAST(sum(f.fetches) AS BIGINT) AS fetches, count(*) AS connections,
         min(r.first_us) AS first_us, max(r.last_us) AS last_us, min(example_of(r.first_us, r.connection_id, r.exchange)) AS example
