@@ -246,7 +246,7 @@ class Tabled(Store):
 
     def look_for_damages(self) -> list[str]:
         with self._looking:
-            if self.damages is self._missing:
+            if self.damages == self._missing:  # nothing was found so far
                 self.damages = [*self._missing, *damages_of(self._paths)]
             return self.damages
 

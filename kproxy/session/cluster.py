@@ -139,7 +139,7 @@ class ClusterView:
             [
                 _broker_in(broker)
                 for broker in getattr(body, "brokers", None) or ()
-                if broker.host and len(broker.host) <= _LONGEST_HOST  # null or empty: nobody can be reached there
+                if 0 < len(broker.host) <= _LONGEST_HOST
             ],
             cluster_id if cluster_id and len(cluster_id) <= _LONGEST_NAME else None,
         )

@@ -44,9 +44,8 @@ def refused(request: Request, refusal: Refusal) -> Verdict:
 def _fail_partitions(request: Any, response: Any) -> None:
     types = response.struct_types
     topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
-    asked = {
-        group.group_id: group for group in request.groups
-    }  # the response has a group once, also one that is asked for twice
+    # A request may name a group twice; the response has it once.
+    asked = {group.group_id: group for group in request.groups}
     for group in response.groups:
         requested = asked[group.group_id]
         # A group whose topics are all asked for must not look as if it had none: with this error clients ask again
