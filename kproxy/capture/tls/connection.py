@@ -93,11 +93,7 @@ class TlsConnection:
         half = self._half(direction)
         self._budget.add(len(data))
         half.buffer.push(data)
-        latest = max(at, half.latest)
-        for record, opened in half.records():
-            self._receive_record(half, record, opened, latest, out)
-            latest = at  # the next record begins in these bytes
-        half.latest = latest if half.buffer.held else 0
+        self._receive_records(half, at, out)
         if half.buffer.broken:
             half.buffer.broken = False
             half.miss(FEW)
@@ -108,6 +104,7 @@ class TlsConnection:
         """Note that *size* bytes are missing in the capture; None: an unknown number."""
         out: list[TlsItem | TlsFacts] = []
         half = self._half(direction)
+        self._receive_records(half, half.latest, out, ended=True)
         half.gap(size)
         many = "an unknown number of" if size is None else f"{size:,}"
         self._problem(half, at, f"{many} bytes of TLS records are missing in the capture", out)
@@ -117,6 +114,7 @@ class TlsConnection:
         """End the connection; return the remaining items."""
         out: list[TlsItem | TlsFacts] = []
         for half in (self._client, self._broker):
+            self._receive_records(half, half.latest, out, ended=True)
             if half.lost and self.facts.decrypted:
                 self._deliver_lost(half, at, out)
         self._handshake.explain()
@@ -130,6 +128,13 @@ class TlsConnection:
         return self._client if direction == Direction.REQUEST else self._broker
 
     # Records
+
+    def _receive_records(self, half: Half, at: int, out: list[TlsItem | TlsFacts], *, ended: bool = False) -> None:
+        latest = max(at, half.latest)
+        for record, opened in half.records(ended=ended):
+            self._receive_record(half, record, opened, latest, out)
+            latest = at  # the next record begins in these bytes
+        half.latest = latest if half.buffer.held else 0
 
     def _receive_record(
         self, half: Half, record: Record, opened: Opened | None, at: int, out: list[TlsItem | TlsFacts]

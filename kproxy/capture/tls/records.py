@@ -104,8 +104,12 @@ class RecordBuffer:
         self._skip = missing - size
         return True
 
-    def candidate(self) -> Record | None:
-        """Return what may be the next record; None if more bytes are needed."""
+    def candidate(self, *, ended: bool) -> Record | None:
+        """Return what may be the next record; None if more bytes are needed.
+
+        Args:
+            ended: no bytes follow, so what looks like a header of a longer record was none.
+        """
         while self.searching:
             match = _HEADER.search(self._buffer, self._at)
             if match is None:
@@ -113,10 +117,13 @@ class RecordBuffer:
                 return None
             self._skip_bytes(match.start() - self._at)
             size = self._size_at(self._at)
-            if size is None or (plausible(self._buffer[self._at : self._at + HEADER_SIZE]) and self.held < size):
+            if size is None:
                 return None
             if plausible(self._buffer[self._at : self._at + HEADER_SIZE]):
-                return self._record(size)
+                if self.held >= size:
+                    return self._record(size)
+                if not ended:
+                    return None
             self._skip_bytes(1)
         return None
 
@@ -343,13 +350,17 @@ class Half:
             return True  # the type of all encrypted records of TLS 1.3; never plain in TLS 1.2
         return self.epochs.current is not None and not self.tls13
 
-    def records(self) -> Iterator[tuple[Record, Opened | None]]:
-        """Yield the complete records, each with its decrypted content if it is encrypted and keys fit."""
+    def records(self, *, ended: bool = False) -> Iterator[tuple[Record, Opened | None]]:
+        """Yield the complete records, each with its decrypted content if it is encrypted and keys fit.
+
+        Args:
+            ended: the bytes that would follow are missing.
+        """
         while True:
             record = self.buffer.next()
             if record is not None:
                 yield record, self._open(record)
-            elif not self.buffer.searching or (located := self._search()) is None:
+            elif not self.buffer.searching or (located := self._search(ended)) is None:
                 return
             else:
                 yield located
@@ -371,9 +382,9 @@ class Half:
             return self.epochs.open(record, self._budget)
         return None
 
-    def _search(self) -> tuple[Record, Opened | None] | None:
+    def _search(self, ended: bool) -> tuple[Record, Opened | None] | None:
         """Find the next record. With keys, it has to decrypt; without keys, another header has to follow it."""
-        while (record := self.buffer.candidate()) is not None:
+        while (record := self.buffer.candidate(ended=ended)) is not None:
             opened = self._open(record)
             if opened is not None or (self._may_be_closed(record) and self.buffer.followed(record)):
                 self.buffer.accept(record)

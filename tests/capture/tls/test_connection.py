@@ -5,7 +5,7 @@ import gc
 import shutil
 import ssl
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from random import Random
 
@@ -289,7 +289,7 @@ def test_damage_never_gives_anything_that_was_not_sent(number: int, seed: int, k
     assert len(heard.problems) <= 16
 
 
-def with_gap(chunks: Chunks, keylog: KeyLog, lost: range, *, known: bool = True) -> Heard:
+def with_gap(chunks: Chunks, keylog: KeyLog, lost: Container[int], *, known: bool = True) -> Heard:
     """Listen to chunks without those of some numbers, which are told as gaps."""
     connection = TlsConnection(keylog)
     heard = Heard(connection, [])
@@ -338,6 +338,21 @@ def test_a_gap_within_a_record_costs_that_record(setup: Setup) -> None:
     heard = with_gap(chunks, log_of(pair.keylog), range(start + 5, start + 6))
     assert heard.plain(REQUEST) == b"".join(NUMBERED[:4]) + b"[lost]" + b"".join(NUMBERED[5:])
     assert heard.facts.requests.lost == 1
+
+
+@pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
+def test_what_looks_like_a_long_record_behind_a_gap_costs_nothing_else(setup: Setup) -> None:
+    """Encrypted bytes contain a header now and then; whether the record is there shows only where no more bytes come."""
+    pair = Pair(setup).handshake()
+    start = len(pair.chunks)
+    for message in NUMBERED:
+        pair.send(REQUEST, message)
+    looks = (REQUEST, b"\x17\x03\x03\x40\x00" + bytes(20))
+    chunks = [*pair.chunks[: start + 5], looks, *pair.chunks[start + 5 : start + 21], looks, *pair.chunks[start + 21 :]]
+    heard = with_gap(chunks, log_of(pair.keylog), {start + 4, start + 21}, known=False)
+    parts = NUMBERED[:4], NUMBERED[5:20], NUMBERED[21:]
+    assert heard.plain(REQUEST) == b"[lost]".join(b"".join(part) for part in parts)
+    assert heard.facts.requests.lost == 2
 
 
 @pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")

@@ -84,12 +84,12 @@ def test_after_any_other_gap_candidates_are_looked_for() -> None:
         assert not buffer.gap(size)
         rest = b"rest \x17\x03\x03 of a record" + record(b"next") + record(b"after")
         assert read(buffer, rest) == []
-        found = buffer.candidate()
+        found = buffer.candidate(ended=False)
         while found != Record(record(b"next")[:5], b"next"):
             if found is not None:
                 assert not buffer.followed(found)
             buffer.reject()
-            found = buffer.candidate()
+            found = buffer.candidate(ended=False)
         assert buffer.followed(found)
         buffer.accept(found)
         assert read(buffer, b"") == [b"after"]
@@ -101,7 +101,7 @@ def test_hunting_holds_no_more_than_a_record() -> None:
     buffer.gap(None)
     for _ in range(100):
         buffer.push(b"\0" * 10_000)
-        assert buffer.candidate() is None
+        assert buffer.candidate(ended=False) is None
     assert buffer.held <= 2
     assert buffer.skipped_bytes >= 999_998
 
@@ -116,7 +116,7 @@ def test_anything_is_taken(steps: list[bytes | int | None]) -> None:
             buffer.gap(step)
         while (found := buffer.next()) is not None:
             assert len(found.body) <= MAX_BODY
-        while buffer.searching and (candidate := buffer.candidate()) is not None:
+        while buffer.searching and (candidate := buffer.candidate(ended=False)) is not None:
             if buffer.followed(candidate):
                 buffer.accept(candidate)
             else:

@@ -333,8 +333,8 @@ def program(port: int, *words: str) -> Iterator[None]:
             time.sleep(0.01)
         yield
     finally:
-        process.terminate()
-        process.wait(10)
+        process.kill()  # tinyproxy misses a SIGTERM that arrives just before its poll
+        process.wait()
 
 
 def own_address(port: int) -> Address:
