@@ -17,7 +17,7 @@ action: Set isolation.level=read_committed.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.level
 parameters:
   min_records: {default: 1, meaning: "Consumers that got fewer such records of a topic are not listed."}
-verdict: "{count client_id:consumer/consumers} got records of aborted transactions. {most records}: {client_id} at {client_address} read {records:record/records} of {topic} that {transactional_id} took back. Set isolation.level=read_committed."
+verdict: "{count client_id:consumer/consumers} got records of aborted transactions. {most records}: {client_id} at {client_address} read {records:record/records} of {topic} that {transactional_id} aborted. Set isolation.level=read_committed."
 order: 45
 only_if: >-
   FROM exchanges WHERE api_key IN (22, 26) AND producer_id >= 0 AND (api_key = 22 OR NOT committed)

@@ -15,7 +15,7 @@ action: Use security.protocol=SASL_SSL on this listener, then change the passwor
 reference: https://kafka.apache.org/documentation/#security_sasl_plain_production
 parameters:
   min_connections: {default: 1, meaning: "Fewer such connections of a user are not listed."}
-verdict: "{count user_name:user sends/users send} credentials in the clear. {most connections}: {user_name} from {client_address} ({client_id}) by {sasl_mechanism} to {broker}, {connections:connection/connections}. Use SASL_SSL, then change what was sent."
+verdict: "{count user_name:user sends/users send} credentials in the clear. {most connections}: {user_name} from {client_address} ({client_id}) by {sasl_mechanism} to {broker}, {connections:connection/connections}. Use SASL_SSL, then change these credentials."
 order: 30
 only_if: FROM connections WHERE sasl_mechanism IN ('PLAIN', 'OAUTHBEARER') AND tls_version IS NULL
 frame:

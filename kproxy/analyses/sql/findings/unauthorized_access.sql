@@ -18,7 +18,7 @@ action: Grant the operation to the principal with kafka-acls.sh, or correct the 
 reference: https://kafka.apache.org/documentation/#security_authz
 parameters:
   min_errors: {default: 1, meaning: "Fewer refusals of a client for one resource and API are not listed."}
-verdict: "{rows:access/accesses} refused. {most errors}: {client_id} at {client_address}, user {user_name}, {api_name} on {resource_type} {resource}, {errors:time/times}. Grant the ACL, or correct the name."
+verdict: "{sum errors:request/requests} refused for lack of permission. {most errors}: {client_id} at {client_address}, user {user_name}, {api_name} on {resource_type} {resource}, {errors:time/times}. Grant the ACL, or correct the name."
 order: 25
 only_if: FROM errors WHERE error_code IN (29, 30, 31, 53, 65)
 frame:
