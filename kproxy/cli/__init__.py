@@ -67,6 +67,9 @@ def main(arguments: list[str] | None = None, program: str = "kproxy") -> None:
 
     if is_process and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends an import without a traceback
+    is_reading = is_process and program != SPARK and arguments[:1] in (["decode"], ["report"], ["sql"])
+    if is_reading:
+        _hide_numpy()
     before = gc.get_threshold()
     gc.disable()  # start-up makes thousands of objects that stay: without collections it is a tenth faster
     try:
@@ -79,12 +82,7 @@ def main(arguments: list[str] | None = None, program: str = "kproxy") -> None:
         else:
             app.main(arguments)
     except SystemExit as end:
-        if (
-            is_process
-            and program != SPARK
-            and arguments[:1] in (["decode"], ["report"], ["sql"])
-            and isinstance(end.code, int)
-        ):
+        if is_reading and isinstance(end.code, int):
             _leave(end.code)
         raise
     finally:
@@ -105,6 +103,15 @@ def end_start_up() -> None:
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     gc.enable()
+
+
+def _hide_numpy() -> None:
+    """Let pyarrow and DuckDB find neither numpy nor pandas: they would import both, or look for numpy at each value of a query.
+
+    What kproxy does with pyarrow and DuckDB needs neither.
+    """
+    for name in ("numpy", "pandas"):
+        sys.modules[name] = None  # type: ignore[assignment] # an ImportError at once
 
 
 def _leave(code: int) -> None:

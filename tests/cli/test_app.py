@@ -103,6 +103,15 @@ def test_decode_imports_only_what_it_uses() -> None:
     assert not imported & {f"kproxy.cli.{command}" for command in app.COMMANDS} - {"kproxy.cli.decode"}
 
 
+def test_a_report_imports_neither_numpy_nor_pandas(tmp_path: Path) -> None:
+    for name in ("numpy", "pandas"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
+    words = [*KPROXY, "report", "-q", str(CAPTURES / "01-java-produce-consume-group.pcap")]
+    paths = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(words, capture_output=True, check=False, env=paths)
+    assert done.returncode == 0 and b": 23 requests, " in done.stdout and not done.stderr
+
+
 def test_standard_input_is_a_capture_too() -> None:
     done = run("decode", "-q", "--format", "jsonl", "-", given=LARGE.read_bytes())
     assert done.returncode == 0
