@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None, program: str = "kproxy") -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends an import without a traceback
     is_reading = is_process and program != SPARK and arguments[:1] in (["decode"], ["report"], ["sql"])
     if is_reading:
-        _hide_numpy()
+        sys.meta_path.insert(0, _Hidden)
     before = gc.get_threshold()
     gc.disable()  # start-up makes thousands of objects that stay: without collections it is a tenth faster
     try:
@@ -105,13 +105,16 @@ def end_start_up() -> None:
     gc.enable()
 
 
-def _hide_numpy() -> None:
-    """Let pyarrow and DuckDB find neither numpy nor pandas: they would import both, or look for numpy at each value of a query.
+class _Hidden:
+    """Lets pyarrow and DuckDB find neither numpy nor pandas: they would import both, or look for numpy at each value of a query.
 
-    What kproxy does with pyarrow and DuckDB needs neither.
+    What kproxy does with pyarrow and DuckDB needs neither. None in sys.modules would not do: what Cython compiled takes it.
     """
-    for name in ("numpy", "pandas"):
-        sys.modules[name] = None  # type: ignore[assignment] # an ImportError at once
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name in ("numpy", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _leave(code: int) -> None:
