@@ -14,6 +14,7 @@
     ├── NoRoom                the temporary directory is full, or cannot be written
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its position
+        ├── Unanswerable          an analysis that meets a number too large for it; names the analysis
         ├── OptionError           an option of a run that is wrong; begins with the option's name
         └── ConfigError           a configuration with mistakes: all of them, each with its position
 
@@ -113,6 +114,10 @@ class UpstreamError(KproxyError):
 
 class UsageError(KproxyError):
     """Bad input from a person; the text is one sentence that says where and what to do instead."""
+
+
+class Unanswerable(UsageError):
+    """An analysis, or a view, that meets a number too large for it in the tables; the text names it."""
 
 
 class OptionError(UsageError):

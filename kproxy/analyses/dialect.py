@@ -16,6 +16,10 @@ from kproxy.protocol.addresses import KAFKA_PORTS
 if TYPE_CHECKING:
     import duckdb
 
+DEFAULT_IDS = (  # client ids that libraries give to every program
+    "|rdkafka|sarama|kgo|kafkajs|pykafka|kafka-python(-(producer|consumer|admin))?(-[0-9.]+)?"
+    "|aiokafka-((producer|consumer|admin)-)?[0-9.]+|(consumer|producer|adminclient)-[0-9]+"
+)
 MACROS = (
     # the values without NULL, each once, in their order
     "sorted_set(x) AS coalesce(list_sort(list_distinct(list(DISTINCT x))), [])",
@@ -23,6 +27,7 @@ MACROS = (
     "example_of(at_us, connection_id, exchange) AS "
     "struct_pack(at_us := at_us, connection_id := connection_id, exchange := exchange)",
     f"is_kafka_port(port) AS port IN {tuple(sorted(KAFKA_PORTS))}",
+    f"is_default_id(client_id) AS regexp_full_match(coalesce(client_id, ''), '{DEFAULT_IDS}')",
 )
 # In the tree of a query as DuckDB writes it
 TABLE = re.compile(r'"type":"BASE_TABLE"[^{}]*?"table_name":"(\w+)"')

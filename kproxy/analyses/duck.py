@@ -28,7 +28,7 @@ from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Kind, Loader, Reading, Source, Span, Watch, identify_source, quoted
 from kproxy.analyses.scratch import ScratchDirectory
 from kproxy.capture.reader import ClosedOnExit
-from kproxy.errors import NoRoom, UsageError
+from kproxy.errors import NoRoom, Unanswerable, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Options
 
@@ -67,6 +67,7 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+OUT_OF_RANGE = re.compile(r"Out of Range Error|Conversion Error: .*out of range")
 # The text of DuckDB's error; while rows are fetched, it is in an error of Arrow
 WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
 
@@ -204,7 +205,7 @@ class Database(ClosedOnExit):
         return other
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
-        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that DuckDB refuses."""
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused, Unanswerable."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         values = bind(analysis, parameters)
@@ -305,6 +306,8 @@ class Database(ClosedOnExit):
             query = f"SELECT 1 {condition} LIMIT 1"
             return bool(self._with_more_memory(lambda: self._connection.execute(query, used).fetchall()))
         except duckdb.Error as error:
+            if OUT_OF_RANGE.search(str(error)):
+                raise _failure(analysis, error) from None
             raise mistake(analysis.path, 1, 1, f"only_if: {str(error).splitlines()[0]}") from None
 
     def select(self, view: View) -> "pyarrow.Table":
@@ -355,6 +358,7 @@ class Database(ClosedOnExit):
 
     def _rows(self, source: Analysis | View, values: dict[str, Value]) -> "pyarrow.Table":
         import duckdb  # noqa: PLC0415 - as above
+        import pyarrow as pa  # noqa: PLC0415
 
         self._make_views(source)
         try:
@@ -363,9 +367,9 @@ class Database(ClosedOnExit):
                     return self._with_more_memory(lambda: self._few_rows(source.sql, values))
                 given = {name: _literal(value) for name, value in values.items()}
                 rows = self._with_more_memory(lambda: self._connection.sql(source.sql, params=given).to_arrow_table())
-        except duckdb.Error as error:
-            raise refused(source.sql, source.path, str(error)) from None
-        return whole_numbers(rows)
+                return whole_numbers(rows)
+        except (duckdb.Error, pa.ArrowInvalid, OverflowError) as error:
+            raise _failure(source, error) from None
 
     @property
     def _is_small(self) -> bool:
@@ -459,7 +463,17 @@ class Database(ClosedOnExit):
                 create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {view.sql}"
                 self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
-            raise refused(view.sql, view.path, str(error)) from None
+            raise _failure(view, error) from None
+
+
+def _failure(source: Analysis | View, error: Exception) -> Exception:
+    """Return what to raise for an error of DuckDB, or for a number that is too large for Arrow or Python."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    words = str(error)
+    if isinstance(error, duckdb.Error) and not OUT_OF_RANGE.search(words):
+        return refused(source.sql, source.path, words)
+    return Unanswerable(f"a number is too large in {Path(source.path).stem} ({words.splitlines()[0][:200]})")
 
 
 def _key(analysis: Analysis, values: Mapping[str, Value]) -> Key:

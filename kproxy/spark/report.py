@@ -20,7 +20,7 @@ need their connection, also if it began long before.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cached_property, partial
 from math import inf
@@ -37,7 +37,7 @@ from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, known_to
 from kproxy.analyses.duck import RECORDS_MEMORY, Database
 from kproxy.analyses.loading import Span, holds_tables, identify_source, table_files
-from kproxy.errors import ConfigError, Mistake, UsageError
+from kproxy.errors import Unanswerable, UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import MARKER, marker_text, missing_parts
 from kproxy.pipeline.inputs import files_of
@@ -108,8 +108,7 @@ class Answered(Struct, frozen=True):
     """The rows of an analysis as Arrow's stream, or why there are none."""
 
     rows: bytes
-    mistakes: list[Mistake]
-    path: str
+    error: UsageError | None = None
 
 
 class SparkTables:
@@ -177,7 +176,9 @@ class SparkTables:
         if self._scratch is not None:
             made = Path(self._new_folder("views"))
             many = [name for name in folders.views if len(users.get(name, ())) > FEW]
-            folders = replace(folders, made={name: self._database.write_view(name, made) for name in many})
+            for name in many:
+                with suppress(Unanswerable):  # the analyses that read it say so
+                    folders = replace(folders, made=folders.made | {name: self._database.write_view(name, made)})
             self.close()  # it is not open while processes are forked, and knows these views when it is opened again
             self._folders = folders
         tasks = in_tasks(asked, users)
@@ -189,8 +190,8 @@ class SparkTables:
         answered = self._answers.pop(analysis.id, None)
         if answered is None:
             return self._database.run(analysis, **parameters)
-        if answered.mistakes:
-            raise ConfigError(answered.mistakes, answered.path)
+        if answered.error is not None:
+            raise answered.error
         return pa.ipc.open_stream(answered.rows).read_all()
 
     def select(self, view: View) -> "pa.Table":
@@ -374,10 +375,10 @@ def answer_in_task(folders: Folders, asked: list[Asked]) -> Iterator[tuple[str, 
         for analysis, parameters in asked:
             try:
                 rows = database.run(analysis, **parameters)
-            except ConfigError as error:
-                yield analysis.id, Answered(b"", list(error.mistakes), analysis.path)
+            except UsageError as error:
+                yield analysis.id, Answered(b"", error)
                 continue
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rows.schema) as writer:
                 writer.write_table(rows)
-            yield analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
+            yield analysis.id, Answered(sink.getvalue().to_pybytes())

@@ -166,7 +166,7 @@ COMPARED_IN = {
     ("skewed_partitions", "min_batches"): None,  # of the topic, not in the row
     ("near_max_message", "min_percent"): None,  # rounded down in the row
     ("stuck_fetch_loop", "min_percent"): None,
-    ("two_clusters", "min_requests"): None,  # of one cluster
+    ("two_clusters", "min_requests"): None,  # on average
     ("idle_connections", "min_idle_seconds"): None,  # of the longest of several
     ("cut_connections", "min_connections"): None,  # ten short ones are enough, whatever these say
     ("cut_connections", "min_seconds"): None,

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+from kproxy.analyses import duck
 from kproxy.cli.options import schema_options
 from kproxy.cli.report import Meter, tell
 from kproxy.cli.report import report as report_here
@@ -198,6 +199,23 @@ def test_damage_is_told_after_the_report(report: Report, tmp_path: Path) -> None
     assert code == 3
     assert "Fetch" in out
     assert err.startswith("kproxy: ") and "cut.pcap" in err
+
+
+@pytest.mark.parametrize("few_rows", [0, 20_000])
+def test_an_analysis_that_meets_a_number_too_large_costs_only_itself(
+    report: Report, folder: Path, few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duck, "FEW_ROWS", few_rows)
+    large = (
+        ANALYSIS.format(severity="notice")
+        .replace("count(*)", f"{2**63 - 1} * count(*)")
+        .replace("id: mine", "id: large")
+    )
+    (folder / "large.sql").write_text(large, encoding="utf-8")
+    code, out, err = report("--analyses", folder, "--only", "large", "--only", "latency", ORDERS)
+    assert code == 3
+    assert "Fetch" in out
+    assert err.startswith("kproxy: large is left out: a number is too large in large (")
 
 
 def test_a_capture_without_kafka_says_so(report: Report, tmp_path: Path) -> None:

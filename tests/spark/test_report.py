@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlglot
+from msgspec.structs import replace
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kproxy.analyses import library
@@ -18,7 +19,7 @@ from kproxy.analyses.duck import Database
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.queries import Queries
 from kproxy.analyses.report.verdicts import make_report, summarize
-from kproxy.errors import ConfigError, UsageError
+from kproxy.errors import ConfigError, Unanswerable, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.spark import report
 from kproxy.spark.ingest import ingest
@@ -114,8 +115,12 @@ def test_without_spark_captures_are_one_as_duckdb_has_them(
     monkeypatch.setattr(report, "SMALL", small)
     sources = [str(path) for path in CAPTURED if path.name.startswith(("03-", "10-"))]
     chosen = [ANALYSES[name] for name in ("map", "topics", "latency")]
+    header = replace(ANALYSES["topics"].header, id="large")
+    large = Analysis(header, f"SELECT {2**63 - 1} * count(*) AS topics FROM exchanges", "large.sql")
     ours = opened(LocalContext(2), sources, scratch=made(tmp_path / "scratch"))
-    ours.prepare(chosen, {})
+    ours.prepare([large, *chosen], {})
+    with pytest.raises(Unanswerable, match="a number is too large in large"):
+        ours.run(large)
     with Database(sources) as database:
         for one in chosen:
             assert rows(ours.run(one)) == rows(database.run(one)), one.id

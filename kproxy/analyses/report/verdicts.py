@@ -1,13 +1,14 @@
 """Run analyses over tables and sum each up in a sentence, ordered by how much it matters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from kproxy.analyses.analysis import SEVERITIES, Analysis, Severity, Value, View, bind, known_to
 from kproxy.analyses.report.templates import Row, TemplateError, fields_of, fill
-from kproxy.errors import ConfigError, Mistake
+from kproxy.errors import ConfigError, Mistake, Unanswerable
 from kproxy.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Tables(Protocol):
     segments_again: int | None  # of TCP, with bytes that were captured before; None: not known, as of logs and tables
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
-        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused."""
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused, Unanswerable."""
 
     def select(self, view: View) -> "pyarrow.Table":
         """The rows of a query that is no analysis."""
@@ -119,14 +120,15 @@ def make_report(
     by_exchanges: bool = False,
     watch: Watch = lambda done, total, name: None,
 ) -> Report:
-    """Run the analyses, each with those of the parameters that it knows. Raises as Tables.run does."""
+    """Run the analyses, each with those of the parameters that it knows. Raises as Tables.run does, but for Unanswerable."""
     wanted = list(analyses)
-    answers = []
+    answers, damages = [], list(tables.damages)
     for at, analysis in enumerate(wanted):
         watch(at, len(wanted), analysis.id)
-        answers.append(answer(tables, analysis, known_to(analysis, parameters)))
+        with _leaves_out(analysis, damages):
+            answers.append(answer(tables, analysis, known_to(analysis, parameters)))
     summary = summarize(tables, sources, by_exchanges=by_exchanges)
-    return Report(summary, sorted(answers, key=place), list(tables.damages), compared, part)
+    return Report(summary, sorted(answers, key=place), damages, compared, part)
 
 
 def make_first_report(
@@ -140,11 +142,22 @@ def make_first_report(
 ) -> Report:
     """As ``make_report``, but start with the most serious analyses and stop when *enough* returns true."""
     answers: list[Answer] = []
+    damages = list(tables.damages)
     for analysis in sorted(analyses, key=lambda one: (-SEVERITIES.index(one.severity), one.header.order, one.id)):
         if enough():
             break
-        answers.append(answer(tables, analysis, known_to(analysis, parameters)))
-    return Report(summarize(tables, sources), sorted(answers, key=place), list(tables.damages), part=part)
+        with _leaves_out(analysis, damages):
+            answers.append(answer(tables, analysis, known_to(analysis, parameters)))
+    return Report(summarize(tables, sources), sorted(answers, key=place), damages, part=part)
+
+
+@contextmanager
+def _leaves_out(analysis: Analysis, damages: list[str]) -> Iterator[None]:
+    """Leave out an analysis that cannot be answered, and say so in *damages*."""
+    try:
+        yield
+    except Unanswerable as error:
+        damages.append(f"{analysis.id} is left out: {error}")
 
 
 def answer(tables: Tables, analysis: Analysis, parameters: Mapping[str, Value]) -> Answer:

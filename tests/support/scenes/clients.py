@@ -51,11 +51,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("connection_churn", client_id="gallery", connections=39, requests_per_connection=1.0)
 def _(tables: Rows, bad: bool) -> None:
-    """It takes one record with each connection; the healthy one resets it at an answer that is too large, and asks again."""
+    """It looks at one record with each connection; the healthy one resets it at an answer that is too large, and asks again."""
     for number in range(40):
         ended = {"closed": "reset", "closed_by": "client"} if number < 39 else {"closed": "end of capture"}
         client = tables.client("gallery", **ended)
-        client.fetch(number, "images", 41 + number if bad else 41, end=100, count=1)
+        client.fetch(number, "images", 41, end=100, count=1, max_bytes=1000, response_size=400 if bad else 3000)
 
 
 @scene(
@@ -505,16 +505,19 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "two_clusters", client_id="restarted", api_name="Produce", topic="orders", clusters="by turns A, by turns B", changes=3,
-    requests=40,
+    "two_clusters", client_id="restarted", api_name="Produce", topic="orders", changes=3, requests=40,
+    clusters="by turns A (10.0.0.9:9092) and by turns B (10.0.0.10:9092)",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    """It is in one cluster, then in the other. Healthy ones move and come back, or are connected to both (a mirror)."""
+    """It is in one cluster, then in the other. Healthy ones move and come back, or are connected to both (a mirror), or rest at
+    each change, as jobs of cron do, or may be two programs, as they have no client id of their own."""
     for number in range(4 if bad else 3):
         _works_in(tables, "restarted", number % 2, 30 * number)
     if not bad:
         for number in range(4):
             _works_in(tables, "mirror", number % 2, 30 * number, every=4)
+            _works_in(tables, "pykafka", number % 2, 30 * number)
+            _works_in(tables, "nightly", number % 2, 100 * number)
         for number in range(4):  # a check of both clusters sends little
             _works_in(tables, "check", number % 2, 30 * number, requests=2)
 

@@ -52,9 +52,13 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("stuck_fetch_loop", client_id="gallery", partition_offset=41, fetches=20, all_fetches=20, with_records=20)
 def _(tables: Rows, bad: bool) -> None:
-    """It ends its connection at each answer, which has a record that is larger than what it takes."""
+    """It ends its connection at each answer, which has a record that is larger than what it takes. Healthy ones read on, or look
+    at one record for each page that they show."""
     for number in range(20):
-        tables.client("gallery").fetch(number, "images", 41 if bad else 41 + number, end=100, count=1)
+        sizes = {"max_bytes": 1000, "response_size": 3000}
+        tables.client("gallery").fetch(number, "images", 41 if bad else 41 + number, end=100, count=1, **sizes)
+        if not bad:
+            tables.client("page").fetch(number, "images", 41, end=100, count=1, max_bytes=1000, response_size=400)
 
 
 @scene("stuck_fetch_loop", client_id="looks", partition_offset=98, fetches=20, with_records=20)
@@ -62,7 +66,7 @@ def _(tables: Rows, bad: bool) -> None:
     """The healthy one looks at the last records, asks for what follows as libraries do, and ends before the answer."""
     for number in range(20):
         client = tables.client("looks")
-        client.fetch(number, "images", 98, end=100, count=1 if bad else 2)
+        client.fetch(number, "images", 98, end=100, count=1 if bad else 2, max_bytes=1, response_size=3000)
         if not bad:
             client.fetch(number + 0.1, "images", 100, unanswered="closed")
 
@@ -291,6 +295,16 @@ def _(tables: Rows, bad: bool) -> None:
     for second in range(12 if bad else 4):
         consumer.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)
     tables.client("late", broker_address="10.0.1.1").fetch(13, "jobs", 0, 1, end=5, count=5)
+
+
+@scene("stale_leader", client_id="sent on", topic="jobs", partition=0, errors=12, succeeded=1, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """It asks a broker that lost the partition; the healthy one was sent there by the leader, each time (KIP-392)."""
+    leader, replica = tables.client("sent on", broker_address="10.0.1.1"), tables.client("sent on")
+    for second in range(12):
+        if not bad or second == 11:
+            leader.fetch(second + 0.5, "jobs", 41, end=100)
+        replica.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 0)
 
 
 @scene(

@@ -342,7 +342,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "unread_partitions", client_id="leads", severity="warning", group_id="bills", topic="orders", partitions=1, which="2",
+    "unread_partitions", client_id="leads", severity="warning", group_id="bills", topic="orders", partitions=2, which="2, 10",
     members=2, assignor="own", generation=1, records=1, seconds=118,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
@@ -350,15 +350,16 @@ def _(tables: Rows, bad: bool) -> None:
     _leaves_out(tables, "bills", added=not bad)
     if not bad:
         leader = _leaves_out(tables, "assigns")
-        leader.fetch(60, "orders", 0, 2)
+        for number in (2, 10):
+            leader.fetch(60, "orders", 0, number)
         _leaves_out(tables, "moves", until=50)
-        _leaves_out(tables, "cooperates", owned=["orders-1", "orders-2"])
+        _leaves_out(tables, "cooperates", owned=["orders-1", "orders-2", "orders-10"])
 
 
 def _leaves_out(
     tables: Rows, group: str, *, added: bool = False, until: int = 120, owned: Sequence[str] = ()
 ) -> Client:
-    """Two members get partitions 0 and 1; the leader knows a third before it assigns, or only after it was *added*.
+    """Two members get partitions 0 and 1; the leader knows two more before it assigns, or only after they were *added*.
 
     *owned*: what the second member has when it joins.
     """
@@ -366,9 +367,9 @@ def _leaves_out(
         tables.client(f"{name}-{group}" if group != "bills" else name, f"10.0.0.{number}")
         for number, name in ((5, "leads"), (6, "follows"))
     )
-    for at, partitions in ((0, 2 if added else 3), (90, 3)):
+    for at, partitions in ((0, (0, 1) if added else (0, 1, 2, 10)), (90, (0, 1, 2, 10))):
         exchange = leader.ask(at, ApiKey.METADATA, topics=["orders"], described_topics=["orders"])
-        for number in range(partitions):
+        for number in partitions:
             placed = {"leader_id": 1, "replicas": [1], "in_sync_replicas": [1], "offline_replicas": []}
             place = {"connection_id": leader.id, "exchange": exchange, "seen_at": moment(at + 0.002), "topic": "orders"}
             tables.add("partition_states", **place, api_key=3, partition=number, error_code=0, **placed)

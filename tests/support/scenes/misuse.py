@@ -355,7 +355,8 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("only_aborts", client_id="fails", transactional_id="pays", aborts=6, records=120, seconds=25, ended=False)
 def _(tables: Rows, bad: bool) -> None:
-    """The healthy one aborts each third transaction, as at a rebalance; another aborts a few at once when it is stopped."""
+    """The healthy one aborts each third transaction, as at a rebalance; another aborts a few at once when it is stopped; a third
+    has nothing to send in each."""
     producer = tables.client("fails")
     of_producer = {"producer_id": 9, "producer_epoch": 0}
     for number in range(6):
@@ -363,8 +364,9 @@ def _(tables: Rows, bad: bool) -> None:
         ended = {"transactional_id": "pays", "committed": not bad and number % 3 != 0, **of_producer}
         producer.ask(5 * number + 1, ApiKey.END_TXN, **ended)
     if not bad:
-        stopped = tables.client("stopped", "10.0.0.6")
+        stopped, empty = tables.client("stopped", "10.0.0.6"), tables.client("empty", "10.0.0.7")
         for number in range(6):
-            stopped.ask(
-                number, ApiKey.END_TXN, transactional_id="stopped", producer_id=10, producer_epoch=0, committed=False
-            )
+            aborts = {"producer_id": 10, "producer_epoch": 0, "committed": False}
+            stopped.produce(number, "orders", producer_id=10, producer_epoch=0, is_transactional=True)
+            stopped.ask(number, ApiKey.END_TXN, transactional_id="stopped", **aborts)
+            empty.ask(5 * number, ApiKey.END_TXN, transactional_id="empty", **aborts)

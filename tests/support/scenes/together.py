@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.scenes.rows import Rows
 from tests.support.scenes.scene import SCENES, Scene
 
-ADDRESSES = ("broker", "client_address", "address", "advertised")
+ADDRESSES = ("broker", "client_address", "address", "advertised", "clusters")
 ADVERTISED = re.compile(r"10\.\d+\.\d+\.\d+")
 OF_A_STAGE = re.compile(r"\b1\d(?=\.\d+\.\d+\.\d)|-\d(?=-\d+')")  # in the text of a row: addresses, ids of connections
 
@@ -72,6 +72,6 @@ def first_of(scene: Scene) -> dict[str, Any]:
     """What the first row of a scene has, among all scenes."""
     number = SCENES.index(scene)
     return {
-        name: address(value, number) if name in ADDRESSES and ADVERTISED.match(value) else value
+        name: ADVERTISED.sub(partial(_advertised, number, 0), value) if name in ADDRESSES else value
         for name, value in scene.first.items()
     }

@@ -17,11 +17,10 @@ columns:
 action: Set client.id to the name of the application.
 reference: https://kafka.apache.org/documentation/#producerconfigs_client.id
 parameters:
-  default_ids: {default: "^(|rdkafka|sarama|kgo|kafkajs|pykafka|kafka-python(-(producer|consumer|admin))?(-[0-9.]+)?|aiokafka-((producer|consumer|admin)-)?[0-9.]+|(consumer|producer|adminclient)-[0-9]+)$", meaning: "Client ids that say nothing, as a regular expression."}
   min_requests: {default: 1, meaning: "Client ids with fewer requests are not listed."}
 verdict: "{rows:default client id/default client ids} in use. {most requests}: {shown_client_id}, {requests:request/requests} from {addresses:address/addresses}. Set client.id to the application's name."
 order: 60
-only_if: FROM (SELECT DISTINCT client_id FROM exchanges WHERE api_key IS NOT NULL) WHERE regexp_matches(coalesce(client_id, ''), $default_ids)
+only_if: FROM (SELECT DISTINCT client_id FROM exchanges WHERE api_key IS NOT NULL) WHERE is_default_id(client_id)
 frame:
   group_by: [client_id]
   values:
@@ -33,4 +32,4 @@ frame:
 */
 SELECT *
 FROM client_exchanges
-WHERE api_key IS NOT NULL AND api_key <> 7 AND regexp_matches(coalesce(client_id, ''), $default_ids)
+WHERE api_key IS NOT NULL AND api_key <> 7 AND is_default_id(client_id)

@@ -35,23 +35,19 @@ frame:
   order_by: records DESC
 */
 WITH steps AS (
-    SELECT client_id, client_address, software, cluster, topic, partition, group_id, at_us, seen_at, connection_id, exchange,
-        CASE WHEN kind = 'commit' THEN partition_offset END AS partition_offset,
-        CASE WHEN kind <> 'commit' THEN partition_offset END AS got,
-        CASE WHEN kind = 'fetch' THEN partition_offset END AS read_from
-    FROM client_offsets
-    WHERE coalesce(error_code, 0) = 0 AND coalesce(replica_id, -1) < 0 AND partition_offset >= 0
+    SELECT o.client_id, o.client_address, o.software, o.cluster, o.topic, o.partition, o.group_id, o.at_us, o.seen_at, o.connection_id, o.exchange,
+        CASE WHEN o.kind = 'commit' AND e.generation_id >= 0 THEN o.partition_offset END AS partition_offset,
+        CASE WHEN o.kind = 'fetch' AND (e.bodies IS NOT NULL OR e.undecoded IS NOT NULL) THEN 9223372036854775807 -- what it brought is not known
+            WHEN o.kind <> 'commit' THEN o.partition_offset END AS got,
+        CASE WHEN o.kind = 'fetch' THEN o.partition_offset END AS read_from
+    FROM client_offsets AS o
+    JOIN exchanges AS e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
+    WHERE coalesce(o.error_code, 0) = 0 AND o.replica_id < 0 AND coalesce(o.partition_offset, 0) >= 0
     UNION ALL
     SELECT client_id, client_address, software, cluster, coalesce(topic, topic_id), partition, CAST(NULL AS VARCHAR), at_us, seen_at, connection_id, exchange,
         CAST(NULL AS BIGINT), last_offset + 1, CAST(NULL AS BIGINT)
     FROM client_batches
     WHERE direction = 'fetch' AND last_offset IS NOT NULL
-    UNION ALL -- what an answer that was cut brought is not known
-    SELECT o.client_id, o.client_address, o.software, o.cluster, o.topic, o.partition, CAST(NULL AS VARCHAR), o.at_us, o.seen_at, o.connection_id, o.exchange,
-        CAST(NULL AS BIGINT), 9223372036854775807, CAST(NULL AS BIGINT)
-    FROM client_offsets AS o
-    JOIN exchanges AS e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
-    WHERE o.kind = 'fetch' AND (e.bodies IS NOT NULL OR e.undecoded IS NOT NULL)
 ), known AS (
     SELECT *,
         max(got) OVER (PARTITION BY client_address, cluster, topic, partition ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS got_before,
@@ -61,5 +57,4 @@ WITH steps AS (
 )
 SELECT k.* REPLACE (k.got_before AS got)
 FROM known AS k
-JOIN exchanges AS e ON e.connection_id = k.connection_id AND e.exchange = k.exchange
-WHERE k.partition_offset > k.got_before AND k.next_read < k.partition_offset AND e.generation_id >= 0
+WHERE k.partition_offset > k.got_before AND k.next_read < k.partition_offset

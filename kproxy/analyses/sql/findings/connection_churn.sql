@@ -5,8 +5,8 @@ severity: notice
 meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
   broker a handshake, a login and a metadata answer, and the producer its batching. Left out are members of a group that are restarted
-  again and again (see rebalances), and connections that the client reset at an answer and then asked for the same records again, which
-  were more than it takes (see stuck_fetch_loop).
+  again and again (see rebalances), and connections that the client reset at an answer that was larger than it asked for (see
+  stuck_fetch_loop).
 basis:
   rests_on: short connections with work on them in the busiest minute
   certainty: measured
@@ -45,12 +45,8 @@ WITH working AS (
     JOIN keyed_group_events AS e ON e.group_key = r.group_key AND e.event = 'join'
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE r.cause = 'restart loop'
-), rejecting AS ( -- the next Fetch of the partition is from the same offset, on another connection
-    SELECT DISTINCT connection_id
-    FROM (SELECT connection_id, position, lead(position) OVER w AS next_position, lead(connection_id) OVER w AS next_connection
-        FROM fetch_positions
-        WINDOW w AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, exchange))
-    WHERE next_position = position AND next_connection <> connection_id
+), rejecting AS (
+    SELECT DISTINCT connection_id FROM exchanges WHERE api_key = 1 AND response_size > max_bytes
 ), short AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c

@@ -27,7 +27,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeo
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}[, {silence_ms:ms} after its previous request]; in all {sum times:time/times}. Look for {advice:200}."
+verdict: "{rows:member/members} lost their place in a group while they ran, {sum times:time/times} in all. First: {client_id} at {client_address} in {group_id}, {error_name}[, {silence_ms:ms} after its heartbeat before]. Look for {advice:200}."
 order: 22
 only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:

@@ -5,9 +5,9 @@ severity: critical
 meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time
   and goes back (a record that it cannot handle, retried for ever; it may read on in between, but commits nothing beyond), or it
-  dies of such a record and is started again at the same offset, or the broker returns nothing although there is something, or the
-  client ends the connection at each answer: a record is larger than what it takes (receive.message.max.bytes, or another limit of
-  its own).
+  is a member of a group, dies of such a record and is started again at the same offset, or the broker returns nothing although there is
+  something, or the client ends the connection at each answer, which is larger than it asked for: a record is larger than what it takes
+  (receive.message.max.bytes).
 basis:
   rests_on: fetches of one offset, although the partition goes on
   certainty: inferred
@@ -75,7 +75,7 @@ WITH asked AS (
     WHERE direction = 'fetch'
     GROUP BY connection_id, exchange, coalesce(topic, topic_id), partition
 ), moves AS ( -- each answered fetch of a client, on whatever connection; answers that the client did not wait for have no end of the partition
-    SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered,
+    SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered, e.response_size > e.max_bytes AS is_larger,
         max(a.readable_end) OVER (PARTITION BY a.cluster, a.topic, a.partition) AS end_of_all,
         lag(a.position) OVER (PARTITION BY a.client_id, a.client_address, a.cluster, a.topic, a.partition ORDER BY a.at_us, a.exchange) AS last_position
     FROM asked AS a
@@ -100,7 +100,7 @@ WITH asked AS (
     FROM stays
     WHERE end_of_all > position
     GROUP BY client_id, client_address, cluster, broker, topic, partition, position, stay
-    HAVING count(*) >= $min_fetches AND count(CASE WHEN is_delivered THEN 1 END) * 2 >= count(*)
+    HAVING count(*) >= $min_fetches AND count(CASE WHEN is_larger THEN 1 END) * 2 >= count(*) -- else it may only look at one record
         AND count(CASE WHEN next_position > position THEN 1 END) = 0 -- else it has the record, and asks for the next: a probe that looks at the last one
         AND count(DISTINCT connection_id) * 2 >= count(*) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
 ), members AS ( -- that are restarted again and again

@@ -16,7 +16,7 @@ columns:
   group_id: ""
   topic: ""
   partitions: partitions that no member was given
-  which: their numbers
+  which: their numbers, at most twenty
   members: that the leader gave partitions to, or none
   assignor: that the group chose
   generation: of this assignment
@@ -114,7 +114,7 @@ WITH lasting AS (
     GROUP BY u.group_key, u.generation, u.topic, u.partition
 ), counted AS (
     SELECT u.group_key, u.generation, u.topic, max(u.assignor) AS assignor, count(*) AS partitions,
-        array_to_string(list_sort(list(CAST(u.partition AS VARCHAR))), ', ') AS which, CAST(coalesce(sum(w.records), 0) AS BIGINT) AS records
+        array_to_string(list_sort(list(u.partition))[1:20], ', ') AS which, CAST(coalesce(sum(w.records), 0) AS BIGINT) AS records
     FROM unread AS u
     LEFT JOIN written AS w ON w.group_key = u.group_key AND w.generation = u.generation AND w.topic = u.topic AND w.partition = u.partition
     GROUP BY u.group_key, u.generation, u.topic
