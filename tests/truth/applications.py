@@ -3,8 +3,7 @@
 import sys
 import zlib
 
-from tests.support.kafka.jars import java
-from tests.truth.healthy import CALM
+from tests.truth.healthy import CALM, connect_worker, streams_job
 from tests.truth.lab import SOURCES, Client, Lab, workload
 
 _HEAD = f"""
@@ -25,37 +24,6 @@ def _script(lab: Lab, client_id: str, text: str, *words: str, group: str = "bill
     """Start a program of confluent-kafka that is no role of the other clients."""
     command = [sys.executable, "-c", _HEAD + text, lab.cluster.bootstrap("PLAIN"), client_id, group, *words]
     return lab.program(client_id, "script", "librdkafka", command)
-
-
-def _streams(lab: Lab, name: str, source: str, sink: str, application: str = "counter", **settings: str) -> Client:
-    words = [lab.cluster.bootstrap("PLAIN"), application, source, sink, str(lab.folder / f"state-{name}")]
-    more = [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
-    command = java("streams", str(SOURCES / "Streams.java"), *words, "at_least_once", *more)
-    return lab.program(name, "streams", "java", command)
-
-
-def _worker(lab: Lab, name: str, *connectors: dict[str, str], **more: str) -> Client:
-    """Start a worker of Connect whose group is ``connect``, and give it connectors."""
-    settings = {
-        "bootstrap.servers": lab.cluster.bootstrap("PLAIN"),
-        "group.id": "connect",
-        "client.id": name,
-        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-        **{f"{kind}.storage.topic": f"connect-{kind}s" for kind in ("config", "offset")},
-        "status.storage.topic": "connect-status",
-        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-        "offset.storage.partitions": "3",
-        "scheduled.rebalance.max.delay.ms": "4000",
-        "listeners": f"http://{lab.network.address(name)}:8083",
-        **{key.replace("_", "."): value for key, value in more.items()},
-    }
-    file = lab.properties(f"{name}.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
-    command = java("connect", "org.apache.kafka.connect.cli.ConnectDistributed", file)
-    worker = lab.program(name, "connect", "java", command)
-    for connector in connectors:
-        lab.post(f"http://{lab.network.address(name)}:8083/connectors", connector)
-    return worker
 
 
 _PAUSES_ONE = """
@@ -141,7 +109,7 @@ def transactions_of_an_hour(lab: Lab) -> None:
 def named_as_connect(lab: Lab) -> None:
     lab.topic("lines", 2)
     lab.produce("shop", "lines")
-    _worker(
+    connect_worker(
         lab,
         "connect-1",
         {"name": "writes", "connector.class": "FileStreamSink", "file": "/dev/null", "topics": "lines"},
@@ -331,9 +299,9 @@ def streams_of_one_name(lab: Lab) -> None:
         lab.topic(name, 2)
     lab.produce("shop", "lines", keys=10)
     lab.produce("shop-orders", "orders", keys=10)
-    _streams(lab, "counter", "lines", "counts")
+    streams_job(lab, "counter")
     lab.wait(14)
-    _streams(lab, "totals", "orders", "totals")
+    streams_job(lab, "totals", "orders", "totals")
     lab.wait(50)
     lab.expect("mixed_subscriptions", group_id="counter")
     lab.allow("rebalance_storm", group_id="counter")
@@ -344,7 +312,7 @@ def streams_poison(lab: Lab) -> None:
     for name in ("lines", "counts"):
         lab.topic(name, 1)
     lab.produce("shop", "lines", rate=10, keys=10)
-    _streams(lab, "counter", "lines", "counts", poison="90 ", session_timeout_ms="8000")
+    streams_job(lab, "counter", poison="90 ", session_timeout_ms="8000")
     lab.wait(55)
     lab.expect("rebalances", group_id="counter", cause="restart loop")
     lab.expect("stuck_fetch_loop", topic="lines")
@@ -357,8 +325,10 @@ def worker_flaps(lab: Lab) -> None:
     lab.topic("lines", 2)
     lab.produce("shop", "lines")
     sink = {"connector.class": "FileStreamSink", "file": "/dev/null", "topics": "lines", "tasks.max": "2"}
-    _worker(lab, "connect-1", {"name": "writes", **sink}, session_timeout_ms="6000", heartbeat_interval_ms="2000")
-    flaps = _worker(lab, "connect-2", session_timeout_ms="6000", heartbeat_interval_ms="2000")
+    connect_worker(
+        lab, "connect-1", {"name": "writes", **sink}, session_timeout_ms="6000", heartbeat_interval_ms="2000"
+    )
+    flaps = connect_worker(lab, "connect-2", session_timeout_ms="6000", heartbeat_interval_ms="2000")
     lab.wait(14)
     for _ in range(4):
         killed = flaps.kill()
@@ -419,7 +389,7 @@ def streams_instance_killed(lab: Lab) -> None:
     for name in ("lines", "counts"):
         lab.topic(name, 4)
     lab.produce("shop", "lines", rate=10, keys=10)
-    goes, _ = (_streams(lab, f"counter-{number}", "lines", "counts", group_protocol="streams") for number in (1, 2))
+    goes, _ = (streams_job(lab, f"counter-{number}", group_protocol="streams") for number in (1, 2))
     lab.wait(35)
     killed = goes.kill()
     lab.wait(16)
@@ -432,7 +402,7 @@ def streams_without_source(lab: Lab) -> None:
     lab.topic("orders", 2)
     lab.topic("counts", 2)
     lab.produce("shop", "orders", keys=10)
-    _streams(lab, "counter", "odrers", "counts", group_protocol="streams")
+    streams_job(lab, "counter", "odrers", "counts", group_protocol="streams")
     lab.wait(36)
     lab.expect("unknown_topic_loop", topic="odrers")
     lab.allow("auto_created_topic", topic="odrers")
@@ -562,12 +532,12 @@ def streams_of_the_new_protocol(lab: Lab) -> None:
     for name in ("lines", "counts"):
         lab.topic(name, 4)
     lab.produce("shop", "lines", rate=10, keys=10)
-    jobs = [_streams(lab, f"counter-{number}", "lines", "counts", group_protocol="streams") for number in (1, 2)]
+    jobs = [streams_job(lab, f"counter-{number}", group_protocol="streams") for number in (1, 2)]
     lab.wait(20)
     for job in jobs:
         job.restart()
         lab.wait(10)
-    _streams(lab, "counter-3", "lines", "counts", group_protocol="streams")
+    streams_job(lab, "counter-3", group_protocol="streams")
     lab.wait(14)
     lab.never("rebalances", cause=CALM)
     lab.never("refused_requests")

@@ -3,7 +3,7 @@
 import shlex
 
 from tests.support.kafka.jars import java
-from tests.truth.lab import SOURCES, Lab, workload
+from tests.truth.lab import SOURCES, Client, Lab, workload
 
 LIBRARIES = ("librdkafka", "kafka-python", "aiokafka", "java")
 
@@ -395,6 +395,45 @@ def go(lab: Lab) -> None:
     lab.never("rebalances", cause=CALM)
 
 
+def streams_job(
+    lab: Lab,
+    name: str,
+    source: str = "lines",
+    sink: str = "counts",
+    application: str = "counter",
+    guarantee: str = "at_least_once",
+    **settings: str,
+) -> Client:
+    words = [lab.cluster.bootstrap("PLAIN"), application, source, sink, str(lab.folder / f"state-{name}")]
+    more = [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
+    command = java("streams", str(SOURCES / "Streams.java"), *words, guarantee, *more)
+    return lab.program(name, "streams", "java", command)
+
+
+def connect_worker(lab: Lab, name: str, *connectors: dict[str, str], **more: str) -> Client:
+    """Start a worker of Connect whose group is ``connect``, and give it connectors."""
+    settings = {
+        "bootstrap.servers": lab.cluster.bootstrap("PLAIN"),
+        "group.id": "connect",
+        "client.id": name,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        **{f"{kind}.storage.topic": f"connect-{kind}s" for kind in ("config", "offset")},
+        "status.storage.topic": "connect-status",
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+        "offset.storage.partitions": "3",
+        "scheduled.rebalance.max.delay.ms": "4000",
+        "listeners": f"http://{lab.network.address(name)}:8083",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+    file = lab.properties(f"{name}.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
+    command = java("connect", "org.apache.kafka.connect.cli.ConnectDistributed", file)
+    worker = lab.program(name, "connect", "java", command)
+    for connector in connectors:
+        lab.post(f"http://{lab.network.address(name)}:8083/connectors", connector)
+    return worker
+
+
 @workload(
     "Workers of Kafka Connect with connectors for files; all but the first are restarted.",
     healthy=True,
@@ -409,30 +448,10 @@ def connect(lab: Lab, count: int = 2) -> None:
         {"name": "reads", "connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
         {"name": "writes", "connector.class": "FileStreamSink", "file": str(sink), "topics": "lines", "tasks.max": "2"},
     ]
-    workers = []
-    for number in range(1, count + 1):
-        name = f"connect-{number}"
-        settings = {
-            "bootstrap.servers": lab.cluster.bootstrap("PLAIN"),
-            "group.id": "connect",
-            "client.id": name,
-            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-            **{f"{kind}.storage.topic": f"connect-{kind}s" for kind in ("config", "offset")},
-            "status.storage.topic": "connect-status",
-            **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-            "offset.storage.partitions": "3",
-            "scheduled.rebalance.max.delay.ms": "4000",
-            "listeners": f"http://{lab.network.address(name)}:8083",
-        }
-        file = lab.properties(f"{name}.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = java("connect", "org.apache.kafka.connect.cli.ConnectDistributed", file)
-        workers.append(lab.program(name, "connect", "java", command))
-        if number == 1:
-            for connector in connectors:
-                lab.post(f"http://{lab.network.address(name)}:8083/connectors", connector)
+    connect_worker(lab, "connect-1", *connectors)
+    workers = [connect_worker(lab, f"connect-{number}") for number in range(2, count + 1)]
     lab.wait(20)
-    for worker in workers[1:]:
+    for worker in workers:
         worker.restart()
         lab.wait(20)
     assert sink.read_text()
@@ -445,9 +464,7 @@ def streams(lab: Lab) -> None:
     lab.topic("counts", 2)
     lab.produce("shop", "lines", rate=10, keys=10)
     for number in (1, 2):
-        words = [lab.cluster.bootstrap("PLAIN"), "counter", "lines", "counts", str(lab.folder / f"state-{number}")]
-        command = java("streams", str(SOURCES / "Streams.java"), *words)
-        lab.program(f"counter-{number}", "streams", "java", command)
+        streams_job(lab, f"counter-{number}")
         lab.wait(10)
     lab.consume("reader", "counts", group="reader")
     lab.wait(15)

@@ -6,8 +6,8 @@ import sys
 import time
 
 from tests.support.kafka.jars import NEWEST, java
-from tests.truth.healthy import CALM, LIBRARIES
-from tests.truth.lab import SOURCES, Client, Lab, workload
+from tests.truth.healthy import CALM, LIBRARIES, streams_job
+from tests.truth.lab import Client, Lab, workload
 
 MEMBERS = {
     "java": {"library": "java"},
@@ -357,9 +357,7 @@ def streams_exactly_once(lab: Lab) -> None:
     lab.topic("counts", 2)
     lab.produce("shop", "lines", rate=10, keys=10)
     for number in (1, 2):
-        words = [lab.cluster.bootstrap("PLAIN"), "counter", "lines", "counts", str(lab.folder / f"state-{number}")]
-        command = java("streams", str(SOURCES / "Streams.java"), *words, "exactly_once_v2")
-        lab.program(f"counter-{number}", "streams", "java", command)
+        streams_job(lab, f"counter-{number}", guarantee="exactly_once_v2")
         lab.wait(12)
     lab.consume("reader", "counts", group="reader", isolation_level="read_committed")
     lab.wait(8)

@@ -18,7 +18,7 @@ WITH with_epochs AS (
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.response_generation IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM with_epochs w WHERE w.group_key = e.group_key AND e.response_generation BETWEEN w.lowest AND w.highest)
 ), syncs AS (
-  SELECT group_key, response_generation AS generation, member_id, epoch_us(seen_at) AS known, len(assignment) AS given
+  SELECT group_key, response_generation AS generation, member_id, epoch_us(seen_at) AS known
   FROM keyed_group_events
   WHERE event = 'sync' AND error_code = 0 AND response_generation IS NOT NULL
 ), first_syncs AS (
@@ -29,7 +29,7 @@ WITH with_epochs AS (
   LEFT JOIN first_syncs f ON f.group_key = c.group_key AND f.generation = c.generation
   WHERE f.first_synced IS NULL OR c.asked <= f.first_synced
 ), synced AS (
-  SELECT s.group_key, s.generation, max(s.known) AS last_synced, min(CASE WHEN s.given > 0 THEN s.known END) AS resumed
+  SELECT s.group_key, s.generation, max(s.known) AS last_synced
   FROM syncs s
   JOIN in_time c ON c.group_key = s.group_key AND c.generation = s.generation AND c.member_id = s.member_id
   GROUP BY s.group_key, s.generation
@@ -38,8 +38,7 @@ WITH with_epochs AS (
   FROM in_time GROUP BY group_key, generation
 ), epochs AS (
   SELECT e.group_key, w.group_type, e.response_generation AS generation, e.event, e.group_type = 'classic' AS is_classic,
-    epoch_us(e.request_at) AS asked, epoch_us(e.seen_at) AS known, coalesce(e.generation, 0) AS before, len(e.assignment) AS given,
-    e.member_id, e.exchange, e.connection_id,
+    epoch_us(e.request_at) AS asked, epoch_us(e.seen_at) AS known, coalesce(e.generation, 0) AS before, e.member_id, e.exchange, e.connection_id,
     array_to_string(list_sort(e.assignment), ',') AS assigned, array_to_string(list_sort(e.owned), ',') AS owned
   FROM keyed_group_events e
   JOIN with_epochs w ON w.group_key = e.group_key
@@ -53,16 +52,16 @@ WITH with_epochs AS (
   SELECT *, lead(formed_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_micros FROM epochs_formed
 ), progress AS (
   -- when members proceeded to an epoch: changes only, as members also repeat what they own, for instance to a new coordinator
-  SELECT group_key, generation, known, CAST(NULL AS BIGINT) AS resumed FROM epochs
+  SELECT group_key, generation, known FROM epochs
   WHERE before <> generation AND (event <> 'join' OR assigned IS NULL)
   UNION ALL
-  SELECT group_key, generation, known, CASE WHEN given > 0 THEN known END AS resumed FROM (
-    SELECT group_key, generation, known, given, assigned, lag(assigned) OVER (
+  SELECT group_key, generation, known FROM (
+    SELECT group_key, generation, known, assigned, lag(assigned) OVER (
       PARTITION BY group_key, member_id ORDER BY known, exchange, connection_id) AS assigned_before
     FROM epochs WHERE assigned IS NOT NULL) a
   WHERE assigned_before IS NULL OR assigned <> assigned_before
   UNION ALL
-  SELECT group_key, generation, known, CAST(NULL AS BIGINT) AS resumed FROM (
+  SELECT group_key, generation, known FROM (
     SELECT group_key, generation, known, owned, lag(owned) OVER (
       PARTITION BY group_key, member_id ORDER BY known, exchange, connection_id) AS owned_before
     FROM epochs WHERE owned IS NOT NULL AND event = 'heartbeat') o
@@ -77,7 +76,7 @@ WITH with_epochs AS (
 ), epoch_generations AS (
   -- progress after the next epoch began counts for the next epoch
   SELECT n.group_key, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed,
-    greatest(n.formed_micros, coalesce(max(p.known), n.formed_micros)) AS ended_micros, min(p.resumed) AS resumed_micros
+    greatest(n.formed_micros, coalesce(max(p.known), n.formed_micros)) AS ended_micros
   FROM epochs_next n
   LEFT JOIN late l ON l.group_key = n.group_key AND l.generation = n.generation
   LEFT JOIN progress p ON p.group_key = n.group_key AND p.generation = n.generation
@@ -85,12 +84,12 @@ WITH with_epochs AS (
   GROUP BY n.group_key, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed
 ), known_generations AS (
   SELECT c.group_key, c.generation, c.group_type, c.asked_micros, c.formed_micros,
-    coalesce(s.last_synced, c.formed_micros) AS last_micros, s.resumed AS resumed_micros, true AS formed, false AS emptied
+    coalesce(s.last_synced, c.formed_micros) AS last_micros, true AS formed, false AS emptied
   FROM classic_generations c
   LEFT JOIN synced s ON s.group_key = c.group_key AND s.generation = c.generation
   UNION ALL
-  SELECT group_key, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, resumed_micros,
-    formed = 1 AS formed, false AS emptied
+  SELECT group_key, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, formed = 1 AS formed,
+    false AS emptied
   FROM epoch_generations
 ), departures AS (
   SELECT group_key, member_id, group_instance_id, epoch_us(coalesce(request_at, seen_at)) AS asked, epoch_us(seen_at) AS known
@@ -147,14 +146,12 @@ WITH with_epochs AS (
 ), found AS (
   SELECT * FROM known_generations
   UNION ALL
-  SELECT group_key, generation, group_type, asked_micros, formed_micros, formed_micros AS last_micros,
-    CAST(NULL AS BIGINT) AS resumed_micros, true AS formed, true AS emptied
+  SELECT group_key, generation, group_type, asked_micros, formed_micros, formed_micros AS last_micros, true AS formed, true AS emptied
   FROM emptied
   UNION ALL
   -- generations that began before the capture, of which only members are seen
   SELECT s.group_key, s.first_generation AS generation, CAST(NULL AS VARCHAR) AS group_type, min(s.first_micros) AS asked_micros,
-    min(s.first_micros) AS formed_micros, min(s.first_micros) AS last_micros, CAST(NULL AS BIGINT) AS resumed_micros,
-    false AS formed, false AS emptied
+    min(s.first_micros) AS formed_micros, min(s.first_micros) AS last_micros, false AS formed, false AS emptied
   FROM group_spells s
   LEFT JOIN known_generations k ON k.group_key = s.group_key AND k.generation = s.first_generation
   WHERE k.group_key IS NULL

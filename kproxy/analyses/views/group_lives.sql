@@ -38,6 +38,6 @@ WITH events AS (
     row_number() OVER (PARTITION BY cluster, group_id ORDER BY since_micros) AS life
   FROM starts
 )
-SELECT cluster, group_id, CAST(life AS BIGINT) AS life, since_micros, until_micros,
+SELECT cluster, group_id, since_micros, until_micros,
   cluster || ' ' || group_id || CASE WHEN life > 1 THEN ' life ' || CAST(life AS VARCHAR) ELSE '' END AS group_key
 FROM numbered

@@ -60,7 +60,7 @@ WITH heard AS (
   FROM numbered GROUP BY group_key, member_id, spell
 ), named AS (
   SELECT group_key, member_id, coalesce(max(CASE WHEN event <> 'leave' THEN client_id END), max(client_id)) AS client_id, max(group_instance_id) AS group_instance_id,
-    max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
+    max(session_timeout_ms) AS session_timeout_ms
   FROM keyed_group_events WHERE member_id <> '' AND event IN ('join', 'sync', 'heartbeat', 'leave') GROUP BY group_key, member_id
 ), chosen AS (
   -- the connection of the member's last request
@@ -71,10 +71,10 @@ WITH heard AS (
 ), placed AS (
   SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros,
     s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api,
-    n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
+    n.client_id, n.group_instance_id, n.session_timeout_ms,
     coalesce(n.group_instance_id, s.member_id) AS identity,
     c.connection_id, k.client_address, k.client_port,
-    epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, t.until_us AS seen_until_micros
+    epoch_us(k.closed_at) AS closed_micros, t.until_us AS seen_until_micros
   FROM spells s
   LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
   LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1

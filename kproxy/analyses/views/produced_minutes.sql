@@ -1,13 +1,13 @@
 /*
 meaning: >-
-  What each client produced to each topic in each minute since its first request: batches, records and bytes for each way in which it was sent (acks, codec,
-  message format), the first and last time, and the first batch as an example. is_counted is false if the number of records is
+  What each client produced to each topic in each minute since its first request: batches, records and bytes for each way in which it was
+  sent (acks, codec), the first and last time, and the first batch as an example. is_counted is false if the number of records is
   unknown; is_taken is true if the broker took them, or does not say (acks=0).
 stored: true
 */
 SELECT client_id, client_address, cluster,
     coalesce(topic, topic_id) AS topic,
-    acks, codec, magic,
+    acks, codec,
     count IS NOT NULL AS is_counted,
     error_code = 0 OR acks = 0 AS is_taken,
     (at_us - coalesce(began_us, 0)) // 60000000 AS minute,
@@ -22,5 +22,5 @@ LEFT JOIN (
     SELECT client_id, client_address, cluster, min(first_seen_us) AS began_us FROM client_connections GROUP BY client_id, client_address, cluster
 ) AS begun USING (client_id, client_address, cluster)
 WHERE direction = 'produce'
-GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, error_code = 0 OR acks = 0,
+GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, count IS NOT NULL, error_code = 0 OR acks = 0,
     (at_us - coalesce(began_us, 0)) // 60000000
