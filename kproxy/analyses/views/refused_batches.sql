@@ -2,7 +2,7 @@
 meaning: >-
   Each attempt to produce a record batch that the broker refused, and what became of its records (outcome): acknowledged, if
   batches with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went
-  away, was acknowledged later records only, or did not succeed within two minutes; else unknown. harm: 2 for lost, 1 for unknown,
+  away, was acknowledged later records only, or did not succeed within two minutes, and no packets of it are missing; else unknown. harm: 2 for lost, 1 for unknown,
   0 for acknowledged. lost: number of its records that are lost, in the first attempt with this batch, else 0. lacks_replicas: it
   was refused as too few replicas are in sync, or timed out within ten minutes of that.
 stored: true
@@ -52,7 +52,7 @@ compared AS (
   GROUP BY connection_id, exchange, topic_or_id, partition
 ), clients_here AS (
   SELECT client_id, client_address, cluster, max(last_seen_us) AS last_seen_us,
-    max(CASE WHEN closed = 'end of capture' THEN 1 ELSE 0 END) = 0 AS is_gone
+    max(CASE WHEN closed = 'end of capture' THEN 1 ELSE 0 END) = 0 AS is_gone, max(gaps) > 0 AS has_gaps
   FROM client_connections
   GROUP BY client_id, client_address, cluster
 ), outcomes AS (
@@ -60,8 +60,10 @@ compared AS (
     CASE
       WHEN r.error_code = 46 OR a.is_acknowledged THEN 'acknowledged'
       WHEN r.is_transactional THEN 'unknown' -- the application begins an aborted transaction anew
-      WHEN a.is_passed OR c.is_gone OR c.last_seen_us > r.last_us + 120000000 OR (r.error_code IN (10, 18) AND r.count = 1)
-        OR r.error_code IN (32, 43, 76, 87) THEN 'lost' -- libraries give these to the application, and send none of them again
+      WHEN (r.error_code IN (10, 18) AND r.count = 1) OR r.error_code IN (32, 43, 76, 87)
+        THEN 'lost' -- libraries give these to the application, and send none of them again
+      WHEN c.has_gaps THEN 'unknown' -- it may have been sent again in what the capture lacks
+      WHEN a.is_passed OR c.is_gone OR c.last_seen_us > r.last_us + 120000000 THEN 'lost'
       ELSE 'unknown'
     END AS outcome
   FROM batches r

@@ -71,6 +71,24 @@ def _(tables: Rows, bad: bool) -> None:
             client.fetch(number + 0.1, "images", 100, unanswered="closed")
 
 
+@scene("stuck_fetch_loop", client_id="behind", partition=1, partition_offset=41, fetches=25, with_records=0)
+def _(tables: Rows, bad: bool) -> None:
+    """The answers of the healthy one have room for records of one partition only, and those of others are there first."""
+    consumer = tables.client("behind")
+    for number in range(25):
+        consumer.fetch(number, "jobs", 41, 1, end=100, max_bytes=1000, response_size=60 if bad else 900)
+
+
+@scene("stuck_fetch_loop", client_id="last", partition_offset=98, fetches=25, with_records=25)
+def _(tables: Rows, bad: bool) -> None:
+    """It is a member that fails at the last record; the healthy one shows the last record each second, and has no group."""
+    consumer = tables.client("last")
+    if bad:
+        consumer.committed(0, "deadly", "jobs", 98)
+    for number in range(25):
+        consumer.fetch(1 + number, "jobs", 98, end=99, count=1)
+
+
 @scene("stuck_fetch_loop", partition_offset=0, fetches=25, all_fetches=49, with_records=25)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client(
@@ -152,9 +170,13 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("offset_out_of_range_loop", client_id="slow", topic="logs", partition=2, errors=8, seconds=7)
 def _(tables: Rows, bad: bool) -> None:
-    consumer = tables.client("slow")  # the healthy one is told once, and resets
-    for second in range(8 if bad else 1):
+    consumer = tables.client(
+        "slow"
+    )  # healthy ones are six programs of one name, each of which is told once, and resets
+    for second in range(8 if bad else 0):
         consumer.error(second, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
+    for number in range(0 if bad else 6):
+        tables.client("slow").error(number / 10, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
 
 
 @scene("offset_out_of_range_loop", client_id="slow", topic="logs", errors=8, reads=7, severity="warning")
@@ -184,8 +206,10 @@ def _(tables: Rows, bad: bool) -> None:
     direction="skipped", severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
+    """Another program of its name, which reads somewhere else, is the next to fetch."""
     consumer = tables.client("slow")
     consumer.fetch(0, "logs", 100, error_code=1 if bad else 0, end=-1 if bad else 9000, count=0 if bad else 4900)
+    tables.client("slow").fetch(0.5, "logs", 8000, end=9000, count=10)
     consumer.fetch(1, "logs", 5000, end=9000, count=10)
 
 

@@ -112,16 +112,20 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("static_member_flapping", client_id="b", severity="critical", conflicts=1, kept_out=1)
 def _(tables: Rows, bad: bool) -> None:
-    """KIP-848: the newer of two is refused; the healthy one is another program's, and comes in later."""
-    tables.client("a", "10.0.0.5").group(
-        0, "join", "new", group_instance_id="worker-0", member_id="m-1", group_type="consumer"
-    )
+    """KIP-848: the newer of two is refused. Of the healthy ones one is another program's, and comes in later; the other
+    is the same program, which died and has its id until its session ends."""
+    first = tables.client("a", "10.0.0.5")
+    first.group(0, "join", "new", group_instance_id="worker-0", member_id="m-1", group_type="consumer")
+    first.ask(10 if bad else 4, ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="new", member_id="m-1")
     second, code = (
         tables.client("b", "10.0.0.6"),
         ErrorCode.UNRELEASED_INSTANCE_ID if bad else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
     words = {"group_instance_id": "worker-0" if bad else "worker-1", "member_id": "m-2", "group_type": "consumer"}
     second.group(5, "join", "new", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, error_code=code, **words)
+    if not bad:
+        same = words | {"group_instance_id": "worker-0", "error_code": ErrorCode.UNRELEASED_INSTANCE_ID}
+        second.group(5, "join", "new", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, **same)
     tables.client("c", "10.0.0.7").produce(12, "orders")
 
 
@@ -225,12 +229,14 @@ def _(tables: Rows, bad: bool) -> None:
         member.error(at, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "jobs", kind="group", group_id="jobs")
 
 
-@scene("coordinator_errors", client_id="back", errors=20, seconds=19, severity="warning")
+@scene("coordinator_errors", client_id=None, errors=20, seconds=19, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
-    member = tables.client("back")
+    member = tables.client(None)  # it goes on, without a client id
     for number in range(20 if bad else 9):
-        member.error(number, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "posts", kind="group", group_id="posts")
-    member.ask(25, ApiKey.HEARTBEAT, group_id="posts")
+        member.error(
+            100 + number, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "posts", kind="group", group_id="posts"
+        )
+    member.ask(125, ApiKey.HEARTBEAT, group_id="posts")
 
 
 @scene(

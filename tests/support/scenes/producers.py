@@ -202,6 +202,16 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
 
 
+@scene("open_transaction", outcome="committed", severity="notice", seconds=90, records=10)
+def _(tables: Rows, bad: bool) -> None:
+    """Its transactions take 90 s, those of the healthy one 50 s. The capture ends in one, which is not listed."""
+    producer, length = _begun(tables, closed="end of capture"), 90 if bad else 50
+    _write(tables, producer, 0)
+    producer.ask(length, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=True, transactional_id="etl-1")
+    _write(tables, producer, 100)
+    tables.client("other").ask(99 + length, ApiKey.METADATA, seconds=0)
+
+
 @scene("open_transaction", outcome="unfinished", severity="critical", seconds=40, records=10)
 def _(tables: Rows, bad: bool) -> None:
     """The producer is gone; the healthy one is still there, and may end it in time."""
@@ -355,6 +365,15 @@ def _(tables: Rows, bad: bool) -> None:
     producer.produce(3, "invoices", 3, count=2, producer_id=42, producer_epoch=1, base_sequence=0)  # later records
 
 
+@scene("sequence_errors", errors=1, lost=0, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """The capture has gaps: it may have been sent again in one of them."""
+    producer = tables.client("orders", gaps=1)
+    sequence = {"producer_id": 42, "producer_epoch": 0, "count": 4}
+    producer.produce(0, "invoices", error_code=OUT_OF_ORDER if bad else 0, **sequence, base_sequence=17)
+    producer.produce(9, "invoices", **sequence, base_sequence=21)
+
+
 @scene("sequence_errors", errors=2, lost=0, severity="info")
 def _(tables: Rows, bad: bool) -> None:
     """A leader moved: what it refused was sent again, and acknowledged."""
@@ -435,6 +454,27 @@ def _(tables: Rows, bad: bool) -> None:
             producer_epoch=0,
             base_sequence=sequence,
         )
+
+
+@scene("lost_records", client_id="orders", from_offset=20, end_offset=50, records=30)
+def _(tables: Rows, bad: bool) -> None:
+    """The topic of the healthy one was deleted meanwhile, and made anew: who wrote its first records was not captured."""
+    producer = tables.client("orders")
+    for at in (20, 40):
+        producer.produce(at / 100, "invoices", count=10, appended_offset=at)
+    if not bad:
+        tables.client("admin", "10.0.0.6").ask(5, ApiKey.DELETE_TOPICS, topics=["invoices"])
+    for at in (20, 30):
+        producer.produce(at, "invoices", count=10, appended_offset=at)
+
+
+@scene("lost_records", client_id="orders", from_offset=20, end_offset=50, records=30)
+def _(tables: Rows, bad: bool) -> None:
+    """The healthy producer sends a batch again that was appended before the capture began: it is answered as then."""
+    for at in (20, 40) if bad else (40,):
+        tables.client("other").produce(at / 100, "invoices", count=10, appended_offset=at)
+    sequence = {"producer_id": 42, "producer_epoch": 0, "base_sequence": 7}
+    tables.client("orders").produce(9, "invoices", count=10, appended_offset=20, **sequence)
 
 
 @scene("lost_records", client_id="orders", from_offset=20, end_offset=30, records=10)
@@ -529,8 +569,27 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("corrupt_batches", direction="fetched", batches=1, refused=0, severity="critical")
 def _(tables: Rows, bad: bool) -> None:
-    tables.client("reader").fetch(0, "invoices", 0, end=5, count=5)
+    reader = tables.client("reader")
+    reader.fetch(0, "invoices", 0, end=5, count=5)
     tables.tables["record_batches"][0]["crc_valid"] = not bad
+    reader.fetch(1, "invoices", 0, end=5)
+
+
+@scene("corrupt_batches", direction="produced", batches=1, refused=0, severity="critical")
+def _(tables: Rows, bad: bool) -> None:
+    """With acks=0 the broker ends the connection at it; that of the healthy one goes on, as the capture was damaged."""
+    producer = tables.client("metrics")
+    producer.produce(0, "invoices", acks=0, crc_valid=False)
+    (tables.client("metrics") if bad else producer).produce(3, "invoices", acks=0)
+
+
+@scene("corrupt_batches", direction="fetched", batches=1, refused=0, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """The capture was damaged: the reader goes on."""
+    reader = tables.client("reader")
+    reader.fetch(0, "invoices", 0, end=5, count=5)
+    tables.tables["record_batches"][0]["crc_valid"] = not bad
+    reader.fetch(1, "invoices", 5, end=5)
 
 
 @scene(

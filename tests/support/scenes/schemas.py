@@ -65,6 +65,16 @@ def _(tables: Rows, bad: bool) -> None:
     consumer.group(40, "heartbeat", "billing")
 
 
+@scene("poison_records", consumers=0, consumer=None, severity="notice", partition_offset=12)
+def _(tables: Rows, bad: bool) -> None:
+    """The consumer commits each half minute: whether it handled the record is not known. In the healthy scene it can be read."""
+    written(tables, [GOOD] * 12 + [BAD if bad else GOOD])
+    consumer = read(tables, BAD if bad else GOOD, 45, offset=12)
+    for at in (10, 40):
+        consumer.commit(at, "billing", "orders", at // 5)
+    consumer.fetch(60, "orders", 13, end=50)
+
+
 @scene("poison_records", writer=None, client_id="billing", consumers=0, severity="notice", partition_offset=12)
 def _(tables: Rows, bad: bool) -> None:
     """It was written before the capture, and the capture ends: whether the consumer goes on is not known."""

@@ -55,9 +55,9 @@ WITH refused AS (
     SELECT r.*, l.last_worked_us,
         max(r.at_us) OVER outage - min(r.at_us) OVER outage AS outage_us
     FROM refused AS r
-    ASOF LEFT JOIN worked AS w ON w.client_id = r.client_id AND w.client_address = r.client_address AND w.cluster = r.cluster
+    ASOF LEFT JOIN worked AS w ON coalesce(w.client_id, '') = coalesce(r.client_id, '') AND w.client_address = r.client_address AND w.cluster = r.cluster
         AND w.coordinated = r.coordinated AND w.worked_us <= r.at_us
-    LEFT JOIN lasting AS l ON l.client_id = r.client_id AND l.client_address = r.client_address AND l.cluster = r.cluster
+    LEFT JOIN lasting AS l ON l.client_id IS NOT DISTINCT FROM r.client_id AND l.client_address = r.client_address AND l.cluster = r.cluster
         AND l.coordinated = r.coordinated
     WINDOW outage AS (PARTITION BY r.client_id, r.client_address, r.cluster, r.coordinated, w.worked_us)
 )

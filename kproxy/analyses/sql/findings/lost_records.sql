@@ -55,6 +55,8 @@ WITH appended AS (
     FROM client_batches AS b
     JOIN exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
     WHERE b.direction = 'produce'
+), deleted AS (
+    SELECT cluster, topic, at_us FROM client_exchanges CROSS JOIN unnest(topics) AS d(topic) WHERE api_key = 20 AND len(error_codes) = 0
 ), lives AS ( -- a partition that begins at 0 again is that of a topic that was created anew
     SELECT *,
         count(CASE WHEN appended_offset = 0 THEN 1 END) OVER (
@@ -66,7 +68,8 @@ WITH appended AS (
         max(appended_offset + count) OVER (
             PARTITION BY cluster, topic, topic_id, partition, life
             ORDER BY answered_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS end_offset
+        ) AS end_offset,
+        min(answered_us) OVER (PARTITION BY cluster, topic, topic_id, partition, life) AS since_us
     FROM lives
 ), given_again AS (
     SELECT a.client_id, a.client_address, a.software, a.cluster, a.broker, a.topic, a.partition, a.acks, a.seen_at, a.at_us,
@@ -77,6 +80,11 @@ WITH appended AS (
     WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
         AND e.topic_id IS NOT DISTINCT FROM a.topic_id
         AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
+        AND EXISTS ( -- another batch was there; else it may be a resend of what was appended before the capture, or in a gap of it
+            FROM lives AS o
+            WHERE o.cluster = a.cluster AND o.topic = a.topic AND o.partition = a.partition AND o.life = a.life AND o.answered_us < a.at_us
+                AND o.appended_offset < a.appended_offset + a.count AND o.appended_offset + o.count > a.appended_offset)
+        AND NOT EXISTS (FROM deleted AS d WHERE d.cluster = a.cluster AND d.topic = a.topic AND d.at_us BETWEEN e.since_us AND a.at_us)
 ), refused AS ( -- the first batch that is refused, although it follows the last one that was acknowledged
     SELECT b.*, a.appended_offset + a.count - 1 AS acknowledged_offset, a.appended_offset + a.count AS end_offset
     FROM appended AS b

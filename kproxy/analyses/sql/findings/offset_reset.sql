@@ -56,19 +56,14 @@ WITH asked AS (
     WHERE kind = 'fetch' AND replica_id < 0 AND partition_offset IS NOT NULL
 ), ordered AS (
     SELECT *,
-        lead(partition_offset) OVER (
-            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
-        ) AS to_offset,
-        lead(error_code) OVER (
-            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
-        ) AS next_error_code,
-        lead(seen_at) OVER (
-            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
-        ) AS next_at,
-        max(CASE WHEN error_code = 0 THEN at_us END) OVER (
-            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
-        ) AS read_us
+        coalesce(lead(partition_offset) OVER of_connection, lead(partition_offset) OVER of_client) AS to_offset,
+        CASE WHEN lead(at_us) OVER of_connection IS NULL THEN lead(error_code) OVER of_client ELSE lead(error_code) OVER of_connection END
+            AS next_error_code,
+        coalesce(lead(seen_at) OVER of_connection, lead(seen_at) OVER of_client) AS next_at,
+        max(CASE WHEN error_code = 0 THEN at_us END) OVER of_client AS read_us
     FROM asked
+    WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange),
+        of_connection AS (PARTITION BY connection_id, topic, partition ORDER BY exchange) -- of_client, others of its name may come between
 ), beginnings AS ( -- of topics that were away, or that begin at 0
     SELECT cluster, resource AS topic, at_us
     FROM client_errors

@@ -31,7 +31,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_value.deserializer
 parameters:
   max_percent: {default: 10, most: 100, meaning: "Where a larger share of a topic's records names no schema, such records are no mistakes."}
-  wait_seconds: {default: 10, meaning: "A consumer that received the record once stands before it if it went on for so long."}
+  wait_seconds: {default: 10, meaning: "A consumer that received the record once stands before it if it went on for so long, and for longer than between two of its commits."}
 sampled: Commits and fetches behind the record may be among the exchanges that are missing.
 verdict: "{rows:record/records} that a schema does not describe, the first of {rows:partition/partitions}. First: {topic}-{partition} at offset {partition_offset}, written by {writer}: {problem:100}.[{consumers:?} {consumers:consumer stands/consumers stand} before it, {consumer} first.] Skip it, and mend its producer."
 order: 13
@@ -67,9 +67,12 @@ WITH usual AS ( -- topics whose records name a schema, but for a few
     GROUP BY cluster, topic, partition, part, partition_offset, client_id, client_address
 ), passed AS ( -- how far each client came: what it committed, or else where it fetched
     SELECT cluster, topic, partition, client_id, client_address,
-        coalesce(max(CASE WHEN kind = 'commit' THEN partition_offset END), max(CASE WHEN kind = 'fetch' THEN partition_offset END)) AS position
-    FROM client_offsets
-    WHERE replica_id < 0 AND kind IN ('commit', 'fetch')
+        coalesce(max(CASE WHEN kind = 'commit' THEN partition_offset END), max(CASE WHEN kind = 'fetch' THEN partition_offset END)) AS position,
+        max(pause_us) AS pause_us
+    FROM (SELECT *, CASE WHEN kind = 'commit' THEN at_us - lag(at_us) OVER (
+            PARTITION BY cluster, topic, partition, client_id, client_address, kind ORDER BY at_us) END AS pause_us -- between two commits
+        FROM client_offsets
+        WHERE replica_id < 0 AND kind IN ('commit', 'fetch'))
     GROUP BY cluster, topic, partition, client_id, client_address
 ), lasts AS (
     SELECT cluster, client_id, client_address, max(at_us) AS at_us
@@ -81,7 +84,7 @@ WITH usual AS ( -- topics whose records name a schema, but for a few
     LEFT JOIN passed AS p ON p.cluster = r.cluster AND p.topic = r.topic AND p.partition = r.partition
         AND p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
     JOIN lasts AS l ON l.cluster = r.cluster AND l.client_id IS NOT DISTINCT FROM r.client_id AND l.client_address = r.client_address
-    WHERE (coalesce(p.position, 0) <= r.partition_offset AND (r.times > 1 OR l.at_us - r.at_us >= $wait_seconds * 1000000))
+    WHERE (coalesce(p.position, 0) <= r.partition_offset AND (r.times > 1 OR l.at_us - r.at_us >= greatest($wait_seconds * 1000000, p.pause_us)))
         -- some libraries commit what they hand over, also where the program goes back to it
         OR (r.times >= 10 AND r.until_us - r.at_us >= $wait_seconds * 1000000 AND l.at_us - r.until_us <= 5000000)
     GROUP BY r.cluster, r.topic, r.partition, r.part

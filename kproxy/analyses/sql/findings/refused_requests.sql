@@ -123,7 +123,7 @@ WITH named AS ( -- each error with what the request was about
 ), runs AS ( -- errors that no success comes between
     SELECT r.*, count(*) OVER run AS repeats, max(r.at_us) OVER run - min(r.at_us) OVER run AS run_us
     FROM refused AS r
-    ASOF LEFT JOIN worked AS w ON w.client_id = r.client_id AND w.client_address = r.client_address AND w.cluster = r.cluster
+    ASOF LEFT JOIN worked AS w ON coalesce(w.client_id, '') = coalesce(r.client_id, '') AND w.client_address = r.client_address AND w.cluster = r.cluster
         AND w.api_key = r.api_key AND w.refused_for = r.refused_for AND coalesce(w.of_partition, -1) = coalesce(r.of_partition, -1)
         AND w.at_us <= r.at_us
     WINDOW run AS (

@@ -27,7 +27,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeo
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-verdict: "{rows:member/members} lost their place in a group while they ran, {sum times:time/times} in all. First: {client_id} at {client_address} in {group_id}, {error_name}[, {silence_ms:ms} after its heartbeat before]. Look for {advice:200}."
+verdict: "{rows:member that still ran was removed from its group/members that still ran were removed from their groups}, {sum times:time/times} in all. First: {client_id} at {client_address} in {group_id}, {error_name}[, {silence_ms:ms} after its last request to the group]. Look for {advice:200}."
 order: 22
 only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:
@@ -38,7 +38,7 @@ frame:
     advice: >-
       CASE WHEN at_us - joined_us < 5000000 AND error_name = 'FENCED_MEMBER_EPOCH'
       THEN 'another process with the same member id, something that removes members, or a coordinator that lost the group: no timeout passes so soon after a join'
-      ELSE 'a pause of that process (garbage collection, CPU, container), a handler that lets no heartbeat through, or a cut network' END
+      ELSE 'a pause of that process (garbage collection, CPU, container), a handler that blocks heartbeats, or a cut network' END
   having: coalesce(at_us - before_us, 0) >= $min_silence_ms * 1000
   order_by: first_at, group_key, member_id, connection_id, exchange
 */

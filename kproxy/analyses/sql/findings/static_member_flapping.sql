@@ -4,13 +4,14 @@ title: Static members that displace each other or come back too often
 severity: warning
 meaning: >
   Two processes use the same group.instance.id, so that each throws the other out (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID), or one
-  process restarts all the time. Static membership then causes the rebalances that it should avoid.
+  process restarts all the time. Static membership then causes the rebalances that it should avoid. A process that died has its id until
+  its session ends: UNRELEASED_INSTANCE_ID does not count then.
 basis:
   rests_on: FENCED_INSTANCE_ID and UNRELEASED_INSTANCE_ID, or joins of one group.instance.id
   certainty: said
   wrong_if: one process was restarted by hand
 columns:
-  severity: "critical: a process was refused (UNRELEASED_INSTANCE_ID) and never got into the group; else warning, as the newer of two goes on"
+  severity: "critical: a process was refused (UNRELEASED_INSTANCE_ID), while another with its id went on, and never got into the group; else warning, as the newer of two goes on"
   group_id: ""
   group_instance_id: group.instance.id
   conflicts: answers that another process has the id (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID)
@@ -60,17 +61,25 @@ WITH joins AS (  -- the first join of each member id
     FROM numbered AS a
     LEFT JOIN numbered AS b
         ON b.group_key = a.group_key AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + $min_joins - 1
+), held AS ( -- by a member that goes on, or by one that died, which has its id until session.timeout.ms: no conflict
+    SELECT e.connection_id, e.exchange, bool_or(x.at_us > e.at_us) AS goes_on
+    FROM client_group_events AS e
+    JOIN joins AS j ON j.group_key = e.group_key AND j.group_instance_id = e.group_instance_id AND j.member_id <> e.member_id
+    JOIN client_exchanges AS x ON x.cluster = e.cluster AND x.group_id = e.group_id AND x.member_id = j.member_id
+    WHERE e.error_code = 111 AND x.api_key = 68 AND len(x.error_codes) = 0
+    GROUP BY e.connection_id, e.exchange
 ), working AS (
     SELECT client_id, client_address, cluster, group_id, max(at_us) AS at_us
     FROM client_exchanges
     WHERE api_key IN (8, 11, 12, 14, 68) AND response_at IS NOT NULL AND len(error_codes) = 0
     GROUP BY client_id, client_address, cluster, group_id
 )
-SELECT e.*, j.nth, j.is_frequent, CASE WHEN e.error_code IN (82, 111) THEN 1 END AS is_conflict,
-    CASE WHEN e.error_code = 111 AND coalesce(w.at_us, 0) <= e.at_us AND t.until_us - e.at_us >= 6000000
+SELECT e.*, j.nth, j.is_frequent, CASE WHEN e.error_code = 82 OR (e.error_code = 111 AND coalesce(h.goes_on, true)) THEN 1 END AS is_conflict,
+    CASE WHEN h.goes_on AND coalesce(w.at_us, 0) <= e.at_us AND t.until_us - e.at_us >= 6000000
         THEN struct_pack(client_id := e.client_id, client_address := e.client_address) END AS kept_out
 FROM client_group_events AS e
 JOIN capture_times AS t ON t.connection_id = e.connection_id
+LEFT JOIN held AS h ON h.connection_id = e.connection_id AND h.exchange = e.exchange
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM e.client_id AND w.client_address = e.client_address
     AND w.cluster = e.cluster AND w.group_id = e.group_id
 LEFT JOIN compared AS j ON j.group_key = e.group_key AND j.group_instance_id = e.group_instance_id

@@ -144,10 +144,13 @@ WITH asked AS (
     SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
         count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records,
-        count(CASE WHEN a.position = r.position THEN d.is_damaged END) AS damaged
+        count(CASE WHEN a.position = r.position THEN d.is_damaged END) AS damaged,
+        -- other partitions filled the answer
+        count(CASE WHEN a.position = r.position AND d.yes IS NULL AND e.response_size * 2 >= e.max_bytes THEN 1 END) AS filled
     FROM repeated AS r
     JOIN asked AS a ON a.connection_id = r.connection_id AND a.topic = r.topic AND a.partition = r.partition
         AND a.exchange >= r.exchange AND a.exchange <= r.last_exchange
+    JOIN exchanges AS e ON e.connection_id = a.connection_id AND e.exchange = a.exchange
     LEFT JOIN delivered AS d
         ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
     GROUP BY r.connection_id, r.topic, r.partition, r.position
@@ -167,7 +170,7 @@ WITH asked AS (
     FROM repeated AS r
     JOIN meanwhile AS m ON m.connection_id = r.connection_id
         AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
-    WHERE (r.fetches >= $min_fetches AND r.fetches * 100 >= m.all_fetches * $min_percent) OR (r.returns >= $min_returns AND EXISTS (
+    WHERE (r.fetches - m.filled >= $min_fetches AND r.fetches * 100 >= m.all_fetches * $min_percent) OR (r.returns >= $min_returns AND EXISTS (
         FROM committed AS c
         WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
             AND c.topic = r.topic AND c.partition = r.partition AND c.position = r.position)
@@ -180,6 +183,10 @@ SELECT r.* EXCLUDE (nth, last_exchange, returns, damaged), CASE WHEN o.refused *
 FROM ranked AS r
 LEFT JOIN elsewhere AS o ON o.connection_id = r.connection_id AND o.topic = r.topic AND o.partition = r.partition AND o.position = r.position
 WHERE nth = 1 AND damaged * 2 <= fetches -- else see corrupt_batches
+    AND NOT (with_records > 0 AND r.readable_end = r.position + 1 AND NOT EXISTS ( -- it has no group, and may look at the last record each time
+        FROM committed AS c
+        WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
+            AND c.topic = r.topic AND c.partition = r.partition))
 UNION ALL BY NAME
 SELECT *
 FROM reconnecting
