@@ -19,6 +19,7 @@ from kproxy.output.tables import TABLES
 from tests.support.sampled import sampled
 from tests.support.scenes import SCENES, Rows, Scene
 from tests.support.scenes.crowd import crowd
+from tests.support.scenes.rows import moment
 from tests.support.scenes.scene import OF_CLIENTS, example_fits
 from tests.support.scenes.together import first_of, play_all, rows_of, text_of
 
@@ -89,6 +90,20 @@ def test_a_table_has_the_numbers_of_the_headline(stages: Stages) -> None:
             begun = {line.split()[0] for line in lines if line.strip()}
             shown = begun | {word.strip() for line in lines for word in line.split("  ")}
             assert numbers <= shown, (scene, width)
+
+
+def test_a_producer_that_writes_on_to_other_partitions_of_a_topic_is_not_harmed_by_a_broker(tmp_path: Path) -> None:
+    """Which partitions it takes is up to it, if its records have no keys."""
+    for harmed in (True, False):
+        rows = Rows()
+        gone = {"broker_address": "10.0.0.8", "closed_by": "broker", "closed_at": moment(10)}
+        rows.client("shop", **gone).produce(9.5, "orders", 0)
+        rows.client("billing", "10.0.0.6", **gone).produce(9.5, "orders", 0)
+        elsewhere = rows.client("shop", closed="end of capture")
+        for at in range(11, 60, 2):
+            elsewhere.produce(at, "jobs" if harmed else "orders", 1)
+        found = rows.answer(tmp_path / str(harmed), "broker_away")
+        assert [row["severity"] for row in found if row["client_id"] == "shop"] == (["warning"] if harmed else ["info"])
 
 
 def test_the_same_names_in_another_cluster_are_others(stages: Stages) -> None:

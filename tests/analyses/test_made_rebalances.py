@@ -388,6 +388,22 @@ def test_consumers_that_only_commit_make_no_group_rebalance(tmp_path: Path) -> N
     assert traffic.rows(tmp_path, "rebalances") == []
 
 
+def test_a_commit_of_a_member_of_the_new_protocol_does_not_keep_its_place(tmp_path: Path) -> None:
+    """It dies right after a commit; its session ends by its heartbeats, less than 5 s after the commit (KIP-848)."""
+    traffic = GroupTraffic("g")
+    for step in (
+        (0, "m1", 0, 1),
+        (0.1, "m2", 0, 2),
+        (5, "m1", 1, 2),
+        (5.1, "m2", 2, 2),
+        (10, "m1", 2, 2),
+        (15, "m1", 2, 3),
+    ):
+        traffic.epoch("consumer", *step)
+    traffic.commit(10.2, "m2", 50, epoch=2)
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(3, "session timeout", "app-2", 1)]
+
+
 def test_an_epoch_of_which_the_beginning_was_not_seen_is_not_explained(tmp_path: Path) -> None:
     traffic = GroupTraffic("g")
     for step in ((0, "m1", 7, 7), (1, "m2", 7, 7), (5, "m1", 7, 8), (6, "m2", 7, 8)):

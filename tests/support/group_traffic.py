@@ -162,12 +162,13 @@ class GroupTraffic:
         told = {"results": [{"group_id": self.group}]}
         self.send(second, sender, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]}, told)
 
-    def commit(self, second: float, sender: str, offset: int) -> None:
-        """A commit of a client that is no member."""
+    def commit(self, second: float, sender: str, offset: int, *, epoch: int | None = None) -> None:
+        """A commit of a client that is no member, or of a member in an epoch."""
         partition = {"partition_index": 0, "committed_offset": offset}
         topic = {"name": "t", "partitions": [partition]}
         done = {"name": "t", "partitions": [{}]}
-        asked = {"group_id": self.group, "topics": [topic], "generation_id_or_member_epoch": -1}
+        member = {"member_id": sender if epoch else "", "generation_id_or_member_epoch": epoch or -1}
+        asked = {"group_id": self.group, "topics": [topic], **member}
         self.send(second, sender, ApiKey.OFFSET_COMMIT, asked, {"topics": [done]})
 
     def told_to_rebalance(self, second: float, member: str, generation: int) -> None:

@@ -20,6 +20,7 @@
     unlike.py       healthy workloads of clients and shapes that the others do not have, and look-alikes of a dozen incidents
     everyday.py     more look-alikes: what goes on every day, and captures that show a part of what happened
     operations.py   incidents of operations: old brokers, wrong addresses, requests refused for good, partitions without a leader
+    oversights.py   what nobody thought of: one address for all brokers, settings that a tool takes away, no controllers
     misuse.py       incidents of wrong use and of settings that do not fit together
     unreached.py    addresses at which clients get no connection, and connections without a byte that mean nothing
     nights.py       what wakes people at night: what changed under clients, ways too long, keepers that are gone

@@ -24,6 +24,7 @@ WORKLOADS_IN = (
     "nights",
     "notices",
     "operations",
+    "oversights",
     "production",
     "rare",
     "replicas",

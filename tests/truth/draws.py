@@ -60,7 +60,6 @@ class Draws:
     work: "Workload"
     made: list[str] = field(default_factory=list)  # in words, for the manifest
     _libraries: dict[str, tuple[str, str]] = field(default_factory=dict)  # and releases, by group
-    _java_starts: bool = False
 
     def __post_init__(self) -> None:
         self._random = Random(f"{self.seed} {self.work.name}")
@@ -87,9 +86,8 @@ class Draws:
         return drawn
 
     def wait(self, seconds: float) -> float:
-        """Return how long to wait: longer after a client of Java has started, which takes its time."""
-        more, self._java_starts = (3 if self._java_starts else 0), False
-        return self.of(seconds, 1, 1.4, "wait") + more
+        """Return how long to wait: as long, or longer."""
+        return self.of(seconds, 1, 1.4, "wait")
 
     def partitions(self, topic: str, count: int) -> int:
         if self.seed is None or count < 2 or COUNTED.search(self._source):
@@ -128,7 +126,6 @@ class Draws:
                 library, release = named, NEWEST
         self._libraries[key] = library, release
         if library == "java":
-            self._java_starts = True
             words["release"] = release
         self.made.append(f"{client_id}: {library} {release if library == 'java' else ''}".rstrip())
         return {**(words if library == named else self._as_of(library, role, words)), "library": library}

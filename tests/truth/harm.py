@@ -49,7 +49,9 @@ def back_at_the_end(lab: Lab, library: str = "java") -> None:
     lab.admin("retention", "purge orders -1")
     reader.start()
     lab.wait(12)
-    lab.expect("offset_reset", at=reader.began + 3, within=4, client_id="billing", topic="orders", direction="skipped")
+    lab.expect(
+        "offset_reset", at=reader.started + 3, within=4, client_id="billing", topic="orders", direction="skipped"
+    )
     lab.allow("offset_out_of_range_loop", client_id="billing", severity="warning")
 
 

@@ -14,6 +14,7 @@ A job has library, role (produce, consume, transact, admin), topic, settings in 
                         never), poison (the record at which it fails and goes back, over and over, or
                         ``retries`` times), daily (seconds after
                         which it begins from the beginning), assign (these partitions, not what the group gives it),
+                        ends (records after which it asks where their partition ends),
                         rest (seconds after each 50 records for which it pauses its partitions and polls on)
     transfer            Java's: consume, and produce each record to the topic ``to`` in a transaction
     share               Java's: consume as a member of a share group; answer (RELEASE or REJECT, for each tenth record)

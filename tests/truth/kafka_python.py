@@ -31,8 +31,11 @@ def consume(job: Job) -> None:
         consumer.assign([TopicPartition(job["topic"], each) for each in job["assign"]])
     committed = 0
     while not ended():
-        for batch in consumer.poll(200, max_records=max(commit, 0) or 500).values():
-            seen["read"] += len(batch)
+        for place, batch in consumer.poll(200, max_records=max(commit, 0) or 500).items():
+            for _record in batch:
+                seen["read"] += 1
+                if seen["read"] % job.get("ends", 1e9) == 0:
+                    consumer.end_offsets([place])
             if job.get("pause"):
                 nap(job["pause"] * len(batch))
             if commit > 0 and seen["read"] - committed >= commit:

@@ -40,6 +40,7 @@ from tests.truth.network import Network
 PATIENCE = 15  # seconds that a client has to close
 SOURCES = Path(__file__).parent
 GO_LIBRARIES = ("franz-go", "sarama")
+OUR_JAVA = ("Client.java", "Modern.java")
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Client:
     command: list[str]
     settings: dict[str, Any]
     log: Path
-    started: float = 0.0  # when it was started last
+    started: float = 0.0  # when it was started last; Java's: when the JVM was there and its program began
     _process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,7 +118,11 @@ class Client:
     def start(self) -> float:
         """Start it, again if it has ended."""
         self.started = self.lab.note(f"{self.client_id} ({self.library}) starts to {self.role}")
+        begun = len(self.events("began")) if self.log.exists() else 0
         self._process = spawn(self.command, self.log, environment={"SSLKEYLOGFILE": str(self.lab.secrets)})
+        if any(word.endswith(OUR_JAVA) for word in self.command):
+            eventually(lambda: len(self.events("began")) > begun or not self.running, what=f"{self.client_id} begins")
+            self.started = time.time()
         return self.started
 
     def stop(self) -> float:
@@ -161,11 +166,6 @@ class Client:
     def event(self, name: str) -> float:
         """When it first wrote of an event."""
         return float(self.events(name)[0]["at"])
-
-    @property
-    def began(self) -> float:
-        """When its program began to run, the last time: seconds after it was started where a JVM takes its time."""
-        return float(self.events("began")[-1]["at"])
 
     def report(self) -> ClientReport:
         reported: dict[str, Any] = {}
@@ -369,7 +369,7 @@ class Lab:
 _OPTIONS = re.findall(
     r"\w+",
     "topic rate count size keys partition batch hold abort flush group pause commit do poison retries shift renew daily to "
-    "corrupt assign rest hot schema_id bad noise answer",
+    "corrupt assign rest hot schema_id bad noise answer ends",
 )
 _PROTOCOLS = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "TLS": "SSL", "SASL_TLS": "SASL_SSL"}
 

@@ -105,8 +105,7 @@ def consume(job: Job) -> None:
             count_error(message.error().name())
             continue
         seen["read"] += 1
-        if seen["read"] % 50 == 0:
-            _rest(consumer, job.get("rest", 0))
+        _do_between(consumer, message, job)
         if message.offset() == job.get("poison") and seen["error poison"] < job.get("retries", 1e9):
             count_error("poison")
             consumer.seek(TopicPartition(message.topic(), message.partition(), message.offset()))
@@ -123,9 +122,11 @@ def consume(job: Job) -> None:
     consumer.close()
 
 
-def _rest(consumer: Consumer, seconds: float) -> None:
-    """Pause all partitions for so long, and poll on."""
-    if seconds:
+def _do_between(consumer: Consumer, message: Any, job: Job) -> None:
+    """Ask where the partition ends; pause all partitions, and poll on."""
+    if seen["read"] % job.get("ends", 1e9) == 0:
+        consumer.get_watermark_offsets(TopicPartition(message.topic(), message.partition()), PATIENCE)
+    if seconds := seen["read"] % 50 == 0 and job.get("rest", 0):
         consumer.pause(consumer.assignment())
         until = time.monotonic() + seconds
         while not ended() and time.monotonic() < until:
@@ -158,8 +159,13 @@ OPERATIONS: dict[str, Callable[[AdminClient, list[str]], object]] = {
     "offsets": lambda admin, words: _results(
         admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(words[0])])
     ),
+    "replace": lambda admin, words: _results(admin.alter_configs([_settings(*words)])),
     "purge": lambda admin, words: _results(admin.delete_records([TopicPartition(words[0], 0, int(words[1]))])),
 }
+
+
+def _settings(topic: str, *settings: str) -> ConfigResource:
+    return ConfigResource("topic", topic, set_config=dict(word.split("=") for word in settings))
 
 
 def _rdkafka(job: Job) -> dict[str, Any]:

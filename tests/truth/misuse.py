@@ -113,7 +113,7 @@ def gives_up_its_fetches(lab: Lab) -> None:
     )
     lab.consume("calm", "rare", group="calm", library="java", fetch_max_wait_ms=3000, request_timeout_ms=30000)
     lab.wait(32)
-    lab.expect("abandoned_fetches", at=impatient.began + 6, within=6, client_id="billing")
+    lab.expect("abandoned_fetches", at=impatient.started + 6, within=6, client_id="billing")
     lab.never("abandoned_fetches", client_id="calm")
     lab.allow("unanswered_requests", client_id="billing")
     lab.allow("connection_churn", client_id="billing")
@@ -293,7 +293,7 @@ def no_topic_for_offsets(lab: Lab) -> None:
     clients = [lab.consume(f"billing-{each}", "orders", group=f"billing-{each}", library=each) for each in libraries]
     lab.wait(24)
     for client in clients[:2]:
-        lab.expect("coordinator_errors", at=client.began + 2, within=4, client_id=client.client_id)
+        lab.expect("coordinator_errors", at=client.started + 2, within=4, client_id=client.client_id)
     lab.allow("coordinator_errors")
     lab.allow("metadata_storm", client_id="~billing")
 

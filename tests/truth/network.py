@@ -1,7 +1,6 @@
 """Hosts with addresses of their own: namespaces on one bridge, where dumpcap hears all of them. Root only."""
 
 import gzip
-import os
 import subprocess
 import sys
 import zlib
@@ -22,12 +21,12 @@ def run(*words: str) -> None:
 
 
 class Network:
-    """A bridge; the workload's name decides about the addresses, so that two workloads never share one."""
+    """A bridge; the workload's name decides about it and its addresses: two workloads share none, two runs of one cannot be."""
 
     def __init__(self, name: str) -> None:
-        number = zlib.crc32(name.encode())
-        self._subnet = f"10.{64 + number % 128}.{number // 128 % 256}"
-        self._bridge = f"kt{os.getpid() % 10_000}"
+        number = zlib.crc32(name.encode()) % 2**15
+        self._subnet = f"10.{64 + number % 128}.{number // 128}"
+        self._bridge = f"kt{number}"
         self._hosts: dict[str, str] = {}
         self._distances: list[subprocess.Popen[bytes]] = []
         run("ip", "link", "add", self._bridge, "type", "bridge")
@@ -104,6 +103,7 @@ class Network:
             distance.wait()
         for host in self._hosts:
             subprocess.run(["ip", "netns", "delete", self._namespace(host)], check=False, capture_output=True)
+            subprocess.run(["ip", "link", "delete", f"{self._outer(host)}a"], check=False, capture_output=True)
         subprocess.run(["ip", "link", "delete", self._bridge], check=False, capture_output=True)
 
 

@@ -1,21 +1,25 @@
 """Workloads at the pace of production: timeouts are the defaults of clients and brokers, and minutes pass between events."""
 
-from tests.truth.lab import Lab, workload
+from tests.truth.lab import Client, Lab, workload
 
 SILENT = ["session timeout", "poll timeout", "restart loop", "went silent"]
 LIBRARIES = {name: {"library": name} for name in ("java", "kafka-python", "aiokafka")}
+
+
+def _session(member: Client) -> int:
+    """Seconds of the session that its library asks for."""
+    return {"aiokafka": 10}.get(member.library, 45)
 
 
 @workload("A member with the default session is killed.", variants=LIBRARIES)
 def default_session_killed(lab: Lab, library: str = "librdkafka") -> None:
     lab.topic("orders", 6)
     lab.produce("shop", "orders", rate=2)
-    session = 10 if library == "aiokafka" else 45
     members = [lab.consume(f"billing-{n}", "orders", group="billing", library=library) for n in (1, 2, 3)]
     lab.wait(60)
     killed = members[1].kill()
     lab.wait(80)
-    lab.expect("rebalances", at=killed + session, within=6, cause="session timeout", client_id="billing-2")
+    lab.expect("rebalances", at=killed + _session(members[1]), within=6, cause="session timeout", client_id="billing-2")
     lab.never("rebalances", cause=["poll timeout", "restart loop", "deployment"])
 
 
@@ -30,7 +34,7 @@ def default_session_frozen(lab: Lab, **settings: str) -> None:
     frozen = members[2].freeze(70)
     lab.wait(40)
     lab.expect("session_expired", at=frozen + 70, within=3, client_id="billing-3", group_id="billing")
-    lab.expect("rebalances", at=frozen + 45, within=6, cause="session timeout", client_id="billing-3")
+    lab.expect("rebalances", at=frozen + _session(members[2]), within=6, cause="session timeout", client_id="billing-3")
     lab.allow("refused_commits", client_id="billing-3")
 
 

@@ -410,8 +410,8 @@ def made_for_them(lab: Lab) -> None:
 def one_key(lab: Lab, **settings: str) -> None:
     lab.topic("orders", 6)
     lab.produce("shop", "orders", rate=0, count=12_000, keys=1, linger_ms=5, batch_size=6_000, **settings)
-    lab.produce("spread", "orders", rate=0, count=3_000, keys=500, linger_ms=5, batch_size=6_000)
-    lab.wait(9)
+    lab.produce("spread", "orders", rate=0, count=3_000, keys=500, linger_ms=5, batch_size=6_000).finish()
+    lab.wait(3)
     lab.allow("hot_keys", client_id="shop", topic="orders")
     lab.expect("skewed_partitions", topic="orders")
     lab.never("hot_keys", client_id="spread")

@@ -32,7 +32,7 @@ with socket.create_server(("", 9092)) as server:
             if asked.recv(65536):
                 asked.sendall(b"HTTP/1.1 400 Bad Request\\r\\nConnection: close\\r\\n\\r\\n")
 """
-_BALANCES = """
+BALANCES = """
 import asyncio
 async def copy(reader, writer):
     while data := await reader.read(65536):
@@ -84,7 +84,7 @@ def address_behind_firewall(lab: Lab, library: str = "librdkafka") -> None:
     for client in (shop, billing):
         lab.expect(
             "no_connection",
-            at=client.began + 2,
+            at=client.started + 2,
             within=4,
             client_id=client.client_id,
             address=f"{where}:9092",
@@ -299,7 +299,7 @@ def a_web_server(lab: Lab) -> None:
 def balancer_ends_connections(lab: Lab, seconds: int = 4) -> None:
     lab.topic("orders", 3)
     where = lab.network.address("balancer")
-    text = _BALANCES.format(host=lab.network.address("broker-1"), seconds=seconds)
+    text = BALANCES.format(host=lab.network.address("broker-1"), seconds=seconds)
     lab.program("balancer", "balance", "none", [sys.executable, "-c", text])
     advertise(lab, where)
     lab.produce("shop", "orders", library="java", rate=20, bootstrap=f"{where}:9092")

@@ -10,7 +10,7 @@ stored: true
 WITH conn AS (
   SELECT connection_id, capture,
     coalesce(list_filter(client_ids, lambda each: each <> '')[1], client_ids[1]) AS client_id,
-    client_address, broker_address, broker_port,
+    client_address, broker_address, broker_port, first_seen_at,
     coalesce(user_name, tls_client_certificate) AS principal,
     client_software_name AS said_name, client_software_version AS said_version
   FROM connections
@@ -118,7 +118,8 @@ used AS (
   ) = 1
 ), habits AS ( -- of clients that were seen from their start
   SELECT c.capture, c.client_address, coalesce(c.client_id, '') AS id,
-    bool_and(o.begins AND NOT o.negotiates) AS never_asks, -- for ApiVersions: no library that negotiates
+    -- for ApiVersions: no library that negotiates. Scala's clients number their requests over their connections
+    bool_and(NOT o.negotiates) AND min_by(o.begins, c.first_seen_at) AS never_asks,
     bool_and(o.begins AND o.counts_from = 1) AS counts_from_one -- Java's begins at 0, and counts on over its connections
   FROM conn c
   JOIN opened_connections o ON o.connection_id = c.connection_id

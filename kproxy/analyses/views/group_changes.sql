@@ -177,7 +177,7 @@ WITH generations AS (
       AND coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
       AND (l.member_id = n.member_id OR (l.member_id = '' AND l.group_instance_id = s.group_instance_id)))
     -- members of other groups than classic ones are heard of every 5 s, and not thrown out before that
-    AND (g.group_type = 'classic' OR g.emptied OR g.formed_micros - s.last_micros >= 5000000)
+    AND (g.group_type = 'classic' OR g.emptied OR g.formed_micros - s.beat_micros >= 5000000)
 ), subscriptions AS (
   SELECT group_key, generation, member_id, client_id, connection_id, reason, is_leader, protocol_type, owned, micros, subscribed,
     lag(subscribed) OVER (PARTITION BY group_key, member_id ORDER BY micros, known) AS subscribed_before,

@@ -2,8 +2,9 @@
 meaning: >-
   The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that
   comes back under its old id begins another. first_generation and last_generation are the first and last in which it was seen;
-  last_micros and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request
-  (capture_times); there_until_micros is until when a member of a group that is not classic counts, as it hears of an epoch late.
+  last_micros and last_api are time and API of its last request; beat_micros is the time of its last heartbeat of KIP-848, or equal
+  to last_micros if none was seen; seen_until_micros is the end of the capture of its last request (capture_times); there_until_micros
+  is until when a member of a group that is not classic counts, as it hears of an epoch late.
 stored: true
 */
 WITH heard AS (
@@ -25,6 +26,7 @@ WITH heard AS (
   SELECT connection_id, group_key, member_id, epoch_us(coalesce(request_at, seen_at)) AS micros,
     CASE WHEN error_code = 0 THEN response_generation END AS generation
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
+    AND coalesce(error_code, 0) <> 25 -- UNKNOWN_MEMBER_ID: it is no longer in the group
 ), owned AS (
   -- the earlier generation that a member names when it joins: the only source if the capture began later
   SELECT e.connection_id, e.group_key, e.member_id, epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, e.generation
@@ -56,6 +58,8 @@ WITH heard AS (
   SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell,
     min(generation) AS first_generation, max(generation) AS last_generation,
     min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN {'micros': micros, 'api_name': api_name} END) AS last_heard,
+    coalesce(max(CASE WHEN itself = 1 AND api_name LIKE '%GroupHeartbeat' THEN micros END),
+      max(CASE WHEN itself = 1 THEN micros END)) AS beat_micros,
     max(connection_id) AS connection_id
   FROM numbered GROUP BY group_key, member_id, spell
 ), named AS (
@@ -70,7 +74,7 @@ WITH heard AS (
   FROM numbered WHERE connection_id IS NOT NULL
 ), placed AS (
   SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros,
-    s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api,
+    s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api, s.beat_micros,
     n.client_id, n.group_instance_id, n.session_timeout_ms,
     coalesce(n.group_instance_id, s.member_id) AS identity,
     c.connection_id, k.client_address, k.client_port,
@@ -83,11 +87,12 @@ WITH heard AS (
   WHERE s.first_generation IS NOT NULL
 )
 SELECT s.* EXCLUDE (next_micros, back_micros),
-  -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there
+  -- a member of another group than a classic one learns of an epoch with its next heartbeat only, 5 s later: until then it is there;
+  -- commits neither tell it nor keep its place
   CASE WHEN NOT EXISTS (
       SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id
         AND epoch_us(coalesce(l.request_at, l.seen_at)) BETWEEN s.first_micros AND coalesce(s.next_micros, 9000000000000000000)
-      ) THEN s.last_micros + 5500000
+      ) THEN s.beat_micros + 5500000
     -- a static member that is stopped keeps its place for a session, by default of 45 s, or until it is back
     WHEN EXISTS (
       SELECT 1 FROM keyed_group_events l WHERE l.event = 'leave' AND l.group_key = s.group_key AND l.member_id = s.member_id AND l.generation = -2

@@ -3,7 +3,7 @@ meaning: >-
   Each attempt to produce a record batch that the broker refused, and what became of its records (outcome): acknowledged, if
   batches with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went
   away, was acknowledged later records only, or did not succeed within two minutes, and no packets of it are missing; else unknown. harm: 2 for lost, 1 for unknown,
-  0 for acknowledged. lost: number of its records that are lost, in the first attempt with this batch, else 0. lacks_replicas: it
+  0 for acknowledged. lost: number of its records that are lost, in the last attempt with this batch, else 0. lacks_replicas: it
   was refused as too few replicas are in sync, or timed out within ten minutes of that.
 stored: true
 */
@@ -77,8 +77,7 @@ SELECT r.connection_id, r.exchange, r.client_id, r.client_address, r.software, r
     PARTITION BY r.client_id, r.client_address, r.cluster, r.topic_or_id, r.partition
     ORDER BY r.at_us RANGE BETWEEN 600000000 PRECEDING AND 600000000 FOLLOWING) AS lacks_replicas,
   o.outcome, CASE o.outcome WHEN 'lost' THEN 2 WHEN 'unknown' THEN 1 ELSE 0 END AS harm,
-  CASE WHEN o.outcome = 'lost' AND r.connection_id = r.first_attempt.connection_id AND r.exchange = r.first_attempt.exchange
-    THEN r.count ELSE 0 END AS lost
+  CASE WHEN o.outcome = 'lost' AND r.at_us = r.last_us THEN r.count ELSE 0 END AS lost
 FROM attempts r
 JOIN outcomes o ON o.connection_id = r.first_attempt.connection_id AND o.exchange = r.first_attempt.exchange
   AND o.topic_or_id = r.topic_or_id AND o.partition = r.partition

@@ -18,6 +18,21 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number * (0.3 if bad else 300), ApiKey.METADATA)
 
 
+@scene(
+    "metadata_storm",
+    client_id="job",
+    asks_for="ends of partitions",
+    requests=240,
+    requests_in_busiest_minute=240,
+    partitions=2,
+)
+def _(tables: Rows, bad: bool) -> None:
+    """It asks before each record; the healthy one has so many partitions, and asks for each of them rarely."""
+    client = tables.client("job")
+    for number in range(240):
+        client.list_offset(number * 0.2, "orders", number % (2 if bad else 40), number)
+
+
 @scene("metadata_storm", client_id="loop", requests=200)
 def _(tables: Rows, bad: bool) -> None:
     """A burst of a second, as of aiokafka after a topic was made again, is none."""

@@ -213,7 +213,9 @@ def _(tables: Rows, bad: bool) -> None:
     consumer.fetch(1, "logs", 5000, end=9000, count=10)
 
 
-@scene("offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread", severity="warning")
+@scene(
+    "offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread", severity="warning", cause="partition cut off"
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     """The log was cut off. In the healthy scene the topic was away, as it was deleted and made again."""
     consumer = tables.client("slow")

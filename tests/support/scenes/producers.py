@@ -361,8 +361,9 @@ def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("orders", closed="end of capture")
     code = OUT_OF_ORDER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
     sequence = {"producer_id": 42, "producer_epoch": 0}
-    producer.produce(0, "invoices", 3, error_code=code, count=4, **sequence, base_sequence=17)
-    producer.produce(3, "invoices", 3, count=2, producer_id=42, producer_epoch=1, base_sequence=0)  # later records
+    for at, refused in ((0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, code)):
+        producer.produce(at, "invoices", 3, error_code=refused, count=4, **sequence, base_sequence=17)
+    producer.produce(4, "invoices", 3, count=2, producer_id=42, producer_epoch=1, base_sequence=0)  # later records
 
 
 @scene("sequence_errors", errors=1, lost=0, severity="notice")

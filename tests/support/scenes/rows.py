@@ -219,6 +219,11 @@ class Client:
             self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size, "base_offset": offset})
         return exchange
 
+    def list_offset(self, at: float, topic: str, partition: int, offset: int) -> None:
+        """A ListOffsets request for the end of a partition."""
+        exchange = self.ask(at, ApiKey.LIST_OFFSETS, topics=[topic])
+        self._offset(at, exchange, "list", topic, partition, offset, replica_id=-1, asked_timestamp_ms=-1)
+
     def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0, *, partitions: int = 1) -> int:
         """An OffsetCommit of *partition*, or of so many from it on."""
         exchange = self.ask(at, ApiKey.OFFSET_COMMIT, group_id=group, topics=[topic])

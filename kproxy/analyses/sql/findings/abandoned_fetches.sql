@@ -37,6 +37,10 @@ WHERE e.api_key = 1 AND (e.unanswered IS NOT NULL OR epoch_us(e.response_at) > c
     AND c.closed_us - e.at_us BETWEEN 900000 AND e.max_wait_ms * 1000
     AND NOT EXISTS ( -- the capture lacks the answer: brokers answer in turn
         SELECT 1 FROM exchanges AS n WHERE n.connection_id = e.connection_id AND n.exchange > e.exchange AND n.response_at IS NOT NULL)
+    AND NOT EXISTS ( -- its group rebalances, and it will read something else
+        SELECT 1 FROM client_exchanges AS g
+        WHERE g.api_key IN (11, 13) AND g.client_id IS NOT DISTINCT FROM e.client_id AND g.client_address = e.client_address
+            AND g.at_us BETWEEN e.at_us AND c.closed_us + 100000)
     AND EXISTS ( -- it goes on
         SELECT 1 FROM client_exchanges AS o
         WHERE o.api_key = 1 AND o.client_id IS NOT DISTINCT FROM e.client_id AND o.client_address = e.client_address AND o.broker = e.broker

@@ -112,6 +112,11 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     HAVING count(d.before_us) >= 3
 ), lasting AS ( -- clients that went on for ten seconds
     SELECT cluster, client_id, client_address, max(at_us) AS at_us FROM done GROUP BY cluster, client_id, client_address
+), writing AS ( -- topics to which a client went on to write: which partitions it takes is up to it, if records have no keys
+    SELECT cluster, client_id, client_address, name, max(at_us) AS at_us
+    FROM done
+    WHERE kind = 'produce'
+    GROUP BY cluster, client_id, client_address, name
 ), trying AS ( -- or tried for as long to connect to it
     SELECT cluster, client_address, node AS broker, max(closed_us) AS at_us
     FROM client_connections
@@ -133,10 +138,13 @@ SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_a
     CASE WHEN p.usual_us IS NULL OR a.again_us - u.example.at_us > p.usual_us THEN a.again_us END AS again_us, a.example AS example_again,
     t.brokers_in_turn,
     n.for_us // 1000000 AS named_seconds, greatest(l.at_us, coalesce(y.at_us, 0)) - u.went_us >= 10000000
+        AND coalesce(x.at_us, 0) - u.went_us < 10000000
         AND max(a.again_us) OVER (PARTITION BY u.cluster, u.broker, u.went_us, u.client_id, u.client_address, u.kind) IS NULL AS goes_on
 FROM used AS u
 JOIN turns AS t ON t.cluster = u.cluster AND t.broker = u.broker AND t.went_us = u.went_us
 JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM u.client_id AND l.client_address = u.client_address
+LEFT JOIN writing AS x ON u.kind = 'produce' AND x.cluster = u.cluster AND x.client_id IS NOT DISTINCT FROM u.client_id
+    AND x.client_address = u.client_address AND x.name = u.name
 LEFT JOIN trying AS y ON y.cluster = u.cluster AND y.client_address = u.client_address AND y.broker = u.broker
 LEFT JOIN named AS n ON n.cluster = u.cluster AND n.broker = u.broker AND n.went_us = u.went_us
 LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us

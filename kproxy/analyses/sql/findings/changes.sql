@@ -34,7 +34,7 @@ WITH done AS (
     SELECT *,
         CASE api_key
             WHEN 19 THEN 'topic created' WHEN 20 THEN 'topic deleted' WHEN 21 THEN 'records deleted'
-            WHEN 30 THEN 'permission given' WHEN 31 THEN 'permission taken' WHEN 33 THEN 'settings set' WHEN 44 THEN 'settings set'
+            WHEN 30 THEN 'permission given' WHEN 31 THEN 'permission taken' WHEN 33 THEN 'all settings replaced' WHEN 44 THEN 'settings set'
             WHEN 37 THEN 'partitions added' WHEN 42 THEN 'group deleted' WHEN 43 THEN 'leaders elected' WHEN 45 THEN 'replicas moved'
             WHEN 47 THEN 'offsets deleted' WHEN 49 THEN 'quota set' WHEN 51 THEN 'user changed' ELSE 'feature changed'
         END AS what

@@ -22,7 +22,7 @@ parameters:
   min_small_commits_per_minute: {default: 120, meaning: "The same where commits move partitions on by max_records_per_commit or less."}
   max_records_per_commit: {default: 2, most: 2147483647, meaning: "Offsets that a commit moves a partition on, on average, up to which fewer commits are enough."}
 sampled: Larger steps of the committed offsets may be among the exchanges that are missing.
-verdict: "{rows:group member commits/group members commit} too often. {most commits_in_busiest_minute}: {client_id} in group {group_id}, {commits_in_busiest_minute:,} commits in one minute[, {records_per_commit:record/records} each]; {repeated_percent:d} % of the offsets were committed already. Commit every few seconds."
+verdict: "{rows:group member commits/group members commit} too often. {most commits_in_busiest_minute}: {client_id} in group {group_id}, {commits_in_busiest_minute:,} commits in one minute[, {records_per_commit:record/records} each][; {repeated_percent:d} % of the offsets were committed already]. Commit every few seconds."
 order: 41
 only_if: FROM exchanges WHERE api_key = 8 HAVING count(*) >= least($min_commits_per_minute, $min_small_commits_per_minute)
 frame:

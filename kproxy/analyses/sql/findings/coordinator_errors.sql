@@ -4,7 +4,8 @@ title: Groups and transactions whose coordinator keeps moving or does not come u
 severity: critical
 meaning: >
   NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS for longer than a restart takes. The group cannot commit
-  or rebalance meanwhile. Either __consumer_offsets (or __transaction_state) has no leader, or brokers restart again and again.
+  or rebalance meanwhile. Either __consumer_offsets (or __transaction_state) has no leader, or brokers restart again and again; or several
+  brokers advertise one address, and what clients ask of the coordinator comes to another broker.
 basis:
   rests_on: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, and no success in between
   certainty: said
@@ -15,14 +16,16 @@ columns:
   errors: ""
   error_name: ""
   brokers: number of brokers that answered so
+  shared_address: address that several brokers advertise; empty if none do
   seconds: ""
-action: Look at the leaders of __consumer_offsets and __transaction_state (kafka-topics.sh --describe --unavailable-partitions) and at restarts of brokers.
+action: >
+  Where brokers share an address, give each one its own in advertised.listeners. Else look at the leaders of __consumer_offsets and __transaction_state (kafka-topics.sh --describe --unavailable-partitions) and at restarts of brokers.
 reference: https://kafka.apache.org/documentation/#design_offsetmanagement
 parameters:
   min_errors: {default: 5, meaning: "Fewer such answers to a client for a group or transactional id are not listed."}
   min_seconds: {default: 10, meaning: "Groups that recovered within this time are not listed."}
 sampled: Answers without an error in between may be among the exchanges that are missing.
-verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. {most errors}: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
+verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. {most errors}: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. [Give each broker an address of its own in advertised.listeners: several advertise {shared_address}|Check the leaders of __consumer_offsets and __transaction_state]."
 order: 14
 only_if: FROM errors WHERE error_code IN (14, 15, 16) HAVING count(*) >= $min_errors
 frame:
@@ -30,6 +33,7 @@ frame:
   pause: pause_seconds
   values:
     brokers: count(DISTINCT node)
+    shared_address: max(shared_address)
     went_on: max(last_worked_us) > max(at_us)
   derived: {severity: CASE WHEN went_on THEN 'warning' ELSE 'critical' END}
   having: errors >= $min_errors AND seconds >= $min_seconds
@@ -61,6 +65,7 @@ WITH refused AS (
         AND l.coordinated = r.coordinated
     WINDOW outage AS (PARTITION BY r.client_id, r.client_address, r.cluster, r.coordinated, w.worked_us)
 )
-SELECT *
-FROM outages
+SELECT o.*, a.shared_address
+FROM outages AS o
+LEFT JOIN shared_addresses AS a ON a.cluster = o.cluster
 WHERE outage_us >= $min_seconds * 1000000

@@ -5,6 +5,7 @@ severity: notice
 meaning: >
   One record takes up almost all that the broker accepts in a batch (message.max.bytes, by default 1 MiB). The next one that is a
   little larger is refused and lost. Batches of many records do not count: producers make those as large as they may.
+  Nor does what is larger and was taken: the topic takes more than was assumed.
 basis:
   rests_on: sizes of batches of one record, next to the largest batch that the broker takes
   certainty: measured
@@ -30,6 +31,7 @@ frame:
   derived:
     percent_of_max: 100 * largest_bytes // nullif(CAST($max_message_bytes AS BIGINT), 0)
     max_message_bytes: CAST($max_message_bytes AS BIGINT)
+  having: largest_bytes <= max_message_bytes
   order_by: largest_bytes DESC
 */
 SELECT *

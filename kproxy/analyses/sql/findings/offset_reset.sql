@@ -17,7 +17,7 @@ columns:
   severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
-  cause: records deleted, committed offset expired, offset beyond the end, or new partition
+  cause: records deleted, committed offset expired, offset beyond the end, partition cut off (it ended before that offset), or new partition
   from_offset: the offset that it would have read next
   to_offset: the offset of the next fetch
   records: offsets between the two
@@ -30,7 +30,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-verdict: "{rows:time/times} a consumer jumped because its offset was gone, or not there yet. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes][{rows where cause=new partition:?}. Set auto.offset.reset=earliest][{rows where cause=offset beyond the end:?}. Find out who set that offset, and what of the topic was handled]."
+verdict: "{rows:time/times} a consumer jumped because its offset was gone, or not there yet. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}; cause: {cause}[{rows where cause=records deleted:?}. Check retention.ms against its lag, and who deletes records][{rows where cause=committed offset expired:?}. Check offsets.retention.minutes][{rows where cause=partition cut off:?}. Look for an unclean election, or a topic that was made anew][{rows where cause=new partition:?}. Set auto.offset.reset=earliest][{rows where cause=offset beyond the end:?}. Find out who set that offset, and what of the topic was handled]."
 order: 13
 only_if: >-
   FROM offsets AS o
@@ -84,7 +84,8 @@ WITH asked AS (
             WHERE c.kind = 'committed' AND c.cluster = o.cluster AND c.client_id IS NOT DISTINCT FROM o.client_id
                 AND c.client_address = o.client_address AND c.topic = o.topic AND c.partition = o.partition
                 AND c.partition_offset = o.partition_offset AND c.at_us <= o.at_us)
-            THEN 'offset beyond the end' ELSE 'records deleted' END AS cause,
+            THEN 'offset beyond the end'
+            WHEN to_offset < partition_offset THEN 'partition cut off' ELSE 'records deleted' END AS cause,
         seen_at, at_us, next_at, read_us, connection_id, exchange
     FROM ordered AS o
     WHERE error_code = 1 AND next_error_code = 0

@@ -4,7 +4,8 @@ title: Keys that two producers put into different partitions
 severity: notice
 meaning: >
   Two clients (of the sixteen with the most records) write records with the same keys to a topic, each of them always into one partition for a key, but into another one than the
-  other client: their partitioners differ (librdkafka's default hashes by CRC-32, Java's by murmur2). Records of a key are in no order then,
+  other client: their partitioners differ (librdkafka's default hashes by CRC-32, Java's by murmur2), or one of them
+  does not know yet that the topic has more partitions. Records of a key are in no order then,
   and joins of Kafka Streams miss half of them. It needs the contents of records (--records, or --only scattered_keys).
 basis:
   rests_on: keys and partitions of records in Produce requests
@@ -22,12 +23,14 @@ columns:
   other_partition: of this key with the other client
   records: of these keys, by both
   cluster: ""
-action: Give all producers of the topic one partitioner (partitioner=murmur2_random for librdkafka equals Java's default), then write the records anew.
+action: >
+  Give all producers of the topic one partitioner (partitioner=murmur2_random for librdkafka equals Java's default), then write the
+  records anew. If they have the same one, partitions were added: restart the one that does not write to the new ones.
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
 parameters:
   min_scattered: {default: 5, least: 1, meaning: "Clients with fewer keys in different partitions are not listed."}
   min_percent: {default: 50, least: 1, most: 100, meaning: "Share of the keys that both write from which it is not chance."}
-verdict: "{rows:pair of producers puts/pairs of producers put} the same keys into different partitions. {most scattered}: {client_id} at {client_address} ({software}) and {other_client_id} ({other_software}) in {topic}, {scattered:,} of {keys:key/keys} ({percent:d} %). Give them one partitioner."
+verdict: "{rows:pair of producers puts/pairs of producers put} the same keys into different partitions. {most scattered}: {client_id} at {client_address} ({software}) and {other_client_id} ({other_software}) in {topic}, {scattered:,} of {keys:key/keys} ({percent:d} %). Give them one partitioner; if they have the same one, restart the one that does not know of new partitions."
 order: 43
 frame:
   derived:

@@ -87,7 +87,11 @@ WITH by_client AS (
 SELECT c.* REPLACE (CASE WHEN c.other_partitions > 0 THEN c.other_partitions ELSE d.partitions - 1 END AS other_partitions)
 FROM compared AS c
 LEFT JOIN described AS d ON d.cluster = c.cluster AND d.topic = c.topic
-WHERE CASE
+WHERE NOT EXISTS ( -- records for the others were refused
+    SELECT 1 FROM client_batches AS r
+    WHERE r.cluster = c.cluster AND coalesce(r.topic, r.topic_id) = c.topic AND r.partition <> c.partition
+        AND r.direction = 'produce' AND r.error_code > 0
+) AND CASE
     WHEN other_partitions > 0 THEN ((topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches)
         AND records * other_partitions >= $times_others * (topic_records - records)
     ELSE topic_batches >= $min_batches AND clients > 1 AND d.partitions >= 3 END

@@ -24,7 +24,7 @@ parameters:
   min_conflicts: {default: 1, meaning: "Answers that say that another process has the id from which an instance is listed."}
   min_joins: {default: 5, meaning: "Joins under new member ids within the period from which an instance is listed."}
   period_seconds: {default: 600, meaning: "The period of these joins. After so long without a join or conflict, the next begins another row."}
-verdict: "{rows:static member is/static members are} displaced or restarting again and again. {most conflicts}: {group_instance_id} in group {group_id}, {conflicts:conflict/conflicts}, {joins:join/joins} from {addresses:address/addresses}[{rows where severity=critical:?}; {kept_out:process/processes} never got in]. Give each process its own group.instance.id; if it has one, find out why it restarts."
+verdict: "{rows:static member is/static members are} displaced or restarting again and again. {most conflicts}: {group_instance_id} in group {group_id}[, {conflicts:conflict/conflicts}], {joins:join/joins} from {addresses:address/addresses}[{rows where severity=critical:?}; {kept_out:process/processes} never got in]. Give each process its own group.instance.id; if it has one, find out why it restarts."
 order: 24
 only_if: FROM group_events WHERE group_instance_id <> ''
 frame:
