@@ -469,15 +469,6 @@ def _(tables: Rows, bad: bool) -> None:
         producer.produce(at, "invoices", count=10, appended_offset=at)
 
 
-@scene("lost_records", client_id="orders", from_offset=20, end_offset=50, records=30)
-def _(tables: Rows, bad: bool) -> None:
-    """The healthy producer sends a batch again that was appended before the capture began: it is answered as then."""
-    for at in (20, 40) if bad else (40,):
-        tables.client("other").produce(at / 100, "invoices", count=10, appended_offset=at)
-    sequence = {"producer_id": 42, "producer_epoch": 0, "base_sequence": 7}
-    tables.client("orders").produce(9, "invoices", count=10, appended_offset=20, **sequence)
-
-
 @scene("lost_records", client_id="orders", from_offset=20, end_offset=30, records=10)
 def _(tables: Rows, bad: bool) -> None:
     """A batch is refused as out of order; sent again, it gets the offset of another one, which a new leader does not have.

@@ -80,10 +80,6 @@ WITH appended AS (
     WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
         AND e.topic_id IS NOT DISTINCT FROM a.topic_id
         AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
-        AND EXISTS ( -- another batch was there; else it may be a resend of what was appended before the capture, or in a gap of it
-            FROM lives AS o
-            WHERE o.cluster = a.cluster AND o.topic = a.topic AND o.partition = a.partition AND o.life = a.life AND o.answered_us < a.at_us
-                AND o.appended_offset < a.appended_offset + a.count AND o.appended_offset + o.count > a.appended_offset)
         AND NOT EXISTS (FROM deleted AS d WHERE d.cluster = a.cluster AND d.topic = a.topic AND d.at_us BETWEEN e.since_us AND a.at_us)
 ), refused AS ( -- the first batch that is refused, although it follows the last one that was acknowledged
     SELECT b.*, a.appended_offset + a.count - 1 AS acknowledged_offset, a.appended_offset + a.count AS end_offset
