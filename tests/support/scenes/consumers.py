@@ -219,9 +219,25 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     """The log was cut off. In the healthy scene the topic was away, as it was deleted and made again."""
     consumer = tables.client("slow")
+    consumer.fetch(-2, "logs", 4990, end=5000, count=10)
     if not bad:
         consumer.error(-1, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource="logs")
     consumer.fetch(0, "logs", 5000, error_code=1)
+    consumer.fetch(1, "logs", 0, end=10, count=10)
+
+
+@scene(
+    "offset_reset",
+    from_offset=5000,
+    to_offset=0,
+    direction="not there",
+    severity="warning",
+    cause="offset beyond the end",
+)
+def _(tables: Rows, bad: bool) -> None:
+    """It has no group, and asks for an offset that never was."""
+    consumer = tables.client("slow")
+    consumer.fetch(0, "logs", 5000 if bad else 0, error_code=1 if bad else 0, end=-1 if bad else 10)
     consumer.fetch(1, "logs", 0, end=10, count=10)
 
 

@@ -6,7 +6,8 @@ meaning: >
   The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), or its group had committed one that the broker has no
   more (offsets.retention.minutes after the last member left), and it went on at another one, by auto.offset.reset.
   Records in between were skipped (a jump forward), or are read again (a jump backward). One that begins beyond the end of the partition has an offset of another
-  cluster, or of a topic that is gone: its group never read what is there, and goes on at the end or at the beginning of it. A partition that
+  cluster, of a topic that is gone, or one that never was: it never read what is there, and goes on at the end or at the beginning of it.
+  Where it had read up to its offset, the partition was cut off: by an unclean election, or as its topic was made anew. A partition that
   was added while a group was at work has no committed offset; a member that begins at its end skips what came until then. A jump back in a topic that was deleted and
   made again meanwhile is left out: what it had read is not there to be read again.
 basis:
@@ -17,7 +18,7 @@ columns:
   severity: "critical: records were skipped; warning: they are read again"
   topic: ""
   partition: ""
-  cause: records deleted, committed offset expired, offset beyond the end, partition cut off (it ended before that offset), or new partition
+  cause: records deleted, committed offset expired, offset beyond the end, partition cut off (the client had read up to that offset), or new partition
   from_offset: the offset that it would have read next
   to_offset: the offset of the next fetch
   records: offsets between the two
@@ -79,13 +80,8 @@ WITH asked AS (
     WHERE api_key = 20 AND len(error_codes) = 0
 ), deleted AS (
     SELECT client_id, client_address, software, cluster, topic, partition, partition_offset, to_offset,
-        CASE WHEN to_offset < partition_offset AND read_us IS NULL AND EXISTS (
-            SELECT 1 FROM client_offsets AS c
-            WHERE c.kind = 'committed' AND c.cluster = o.cluster AND c.client_id IS NOT DISTINCT FROM o.client_id
-                AND c.client_address = o.client_address AND c.topic = o.topic AND c.partition = o.partition
-                AND c.partition_offset = o.partition_offset AND c.at_us <= o.at_us)
-            THEN 'offset beyond the end'
-            WHEN to_offset < partition_offset THEN 'partition cut off' ELSE 'records deleted' END AS cause,
+        CASE WHEN to_offset >= partition_offset THEN 'records deleted' WHEN read_us IS NULL THEN 'offset beyond the end'
+            ELSE 'partition cut off' END AS cause,
         seen_at, at_us, next_at, read_us, connection_id, exchange
     FROM ordered AS o
     WHERE error_code = 1 AND next_error_code = 0
