@@ -185,6 +185,7 @@ COMPARED_IN = {
     ("idle_connections", "min_idle_seconds"): None,  # of the longest of several
     ("cut_connections", "min_connections"): None,  # ten short ones are enough, whatever these say
     ("cut_connections", "min_seconds"): None,
+    ("offset_out_of_range_loop", "min_seconds"): None,  # more than two answers on a connection are enough
     ("share_redelivery", "min_records"): None,  # one at the limit is enough
 }
 

@@ -24,7 +24,7 @@ WITH departures AS (
   SELECT d.group_key, d.client_id, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
     d.is_clean, d.is_dead, row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
-  JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
+  JOIN arrivals a ON a.group_key = d.group_key AND a.client_id IS NOT DISTINCT FROM d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
     AND a.micros - d.micros <= 120000000
     AND a.connection_id IS DISTINCT FROM d.connection_id -- the same connection: a process that was thrown out, not restarted
   UNION ALL

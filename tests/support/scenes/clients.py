@@ -70,7 +70,7 @@ def _(tables: Rows, bad: bool) -> None:
     for number in range(40):
         ended = {"closed": "reset", "closed_by": "client"} if number < 39 else {"closed": "end of capture"}
         client = tables.client("gallery", **ended)
-        client.fetch(number, "images", 41, end=100, count=1, max_bytes=1000, response_size=400 if bad else 3000)
+        client.fetch(number, "images", 41, end=100, count=1, max_bytes=1 if bad else 100_000, response_size=400_000)
 
 
 @scene(

@@ -55,18 +55,19 @@ def _(tables: Rows, bad: bool) -> None:
     """It ends its connection at each answer, which has a record that is larger than what it takes. Healthy ones read on, or look
     at one record for each page that they show."""
     for number in range(20):
-        sizes = {"max_bytes": 1000, "response_size": 3000}
-        tables.client("gallery").fetch(number, "images", 41 if bad else 41 + number, end=100, count=1, **sizes)
+        ended, sizes = {"closed": "reset", "closed_by": "client"}, {"max_bytes": 100_000, "response_size": 300_000}
+        tables.client("gallery", **ended).fetch(number, "images", 41 if bad else 41 + number, end=100, count=1, **sizes)
         if not bad:
-            tables.client("page").fetch(number, "images", 41, end=100, count=1, max_bytes=1000, response_size=400)
+            tables.client("page").fetch(number, "images", 41, end=100, count=1, **sizes)
+            tables.client("icon", **ended).fetch(number, "images", 41, end=100, count=1, max_bytes=1, response_size=400)
 
 
 @scene("stuck_fetch_loop", client_id="looks", partition_offset=98, fetches=20, with_records=20)
 def _(tables: Rows, bad: bool) -> None:
     """The healthy one looks at the last records, asks for what follows as libraries do, and ends before the answer."""
     for number in range(20):
-        client = tables.client("looks")
-        client.fetch(number, "images", 98, end=100, count=1 if bad else 2, max_bytes=1, response_size=3000)
+        client = tables.client("looks", closed="reset", closed_by="client")
+        client.fetch(number, "images", 98, end=100, count=1 if bad else 2, max_bytes=100_000, response_size=300_000)
         if not bad:
             client.fetch(number + 0.1, "images", 100, unanswered="closed")
 
@@ -76,7 +77,7 @@ def _(tables: Rows, bad: bool) -> None:
     """The answers of the healthy one have room for records of one partition only, and those of others are there first."""
     consumer = tables.client("behind")
     for number in range(25):
-        consumer.fetch(number, "jobs", 41, 1, end=100, max_bytes=1000, response_size=60 if bad else 900)
+        consumer.fetch(number, "jobs", 41, 1, end=100, max_bytes=50 << 20, response_size=(30 if bad else 50) << 20)
 
 
 @scene("stuck_fetch_loop", client_id="last", partition_offset=98, fetches=25, with_records=25)
@@ -84,7 +85,7 @@ def _(tables: Rows, bad: bool) -> None:
     """It is a member that fails at the last record; the healthy one shows the last record each second, and has no group."""
     consumer = tables.client("last")
     if bad:
-        consumer.committed(0, "deadly", "jobs", 98)
+        tables.client("last", broker_address="10.0.0.8").ask(0, ApiKey.HEARTBEAT, group_id="deadly")
     for number in range(25):
         consumer.fetch(1 + number, "jobs", 98, end=99, count=1)
 
@@ -179,6 +180,15 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client("slow").error(number / 10, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
 
 
+@scene("offset_out_of_range_loop", client_id="quick", errors=40, seconds=3, severity="critical")
+def _(tables: Rows, bad: bool) -> None:
+    """It asks at once, until it dies; healthy ones are as many programs of one name."""
+    consumer = tables.client("quick")
+    for number in range(40):
+        asking = consumer if bad else tables.client("quick")
+        asking.error(number / 10, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
+
+
 @scene("offset_out_of_range_loop", client_id="slow", topic="logs", errors=8, reads=7, severity="warning")
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("slow")  # reads in between
@@ -206,10 +216,8 @@ def _(tables: Rows, bad: bool) -> None:
     direction="skipped", severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    """Another program of its name, which reads somewhere else, is the next to fetch."""
     consumer = tables.client("slow")
     consumer.fetch(0, "logs", 100, error_code=1 if bad else 0, end=-1 if bad else 9000, count=0 if bad else 4900)
-    tables.client("slow").fetch(0.5, "logs", 8000, end=9000, count=10)
     consumer.fetch(1, "logs", 5000, end=9000, count=10)
 
 
@@ -224,6 +232,25 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.error(-1, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource="logs")
     consumer.fetch(0, "logs", 5000, error_code=1)
     consumer.fetch(1, "logs", 0, end=10, count=10)
+
+
+@scene("offset_reset", from_offset=50, to_offset=0, direction="reread", severity="warning", cause="partition cut off")
+def _(tables: Rows, bad: bool) -> None:
+    """It goes on at a new leader, and an hour later where it was; the follower of the healthy one is behind (KIP-392)."""
+    follower, leader = tables.client("slow", broker_address="10.0.0.10"), tables.client("slow")
+    follower.fetch(0, "logs", 40, end=50, count=10)
+    follower.fetch(5, "logs", 50, end=40, error_code=1)
+    leader.fetch(5.1, "logs", 0 if bad else 50, end=1000, count=10)
+    follower.fetch(3600 if bad else 6, "logs", 900 if bad else 60, end=1000, count=10)
+
+
+@scene("offset_reset", client_id=None, from_offset=100, to_offset=5000, severity="critical", cause="records deleted")
+def _(tables: Rows, bad: bool) -> None:
+    """It looks at the bounds itself, and has no client id; what the healthy one committed is there."""
+    consumer = tables.client(None)
+    consumer.committed(0, "go", "logs", 100)
+    consumer.fetch(1, "logs", 5000, end=9000, count=10)
+    tables.tables["offsets"][-1]["log_start_offset"] = 5000 if bad else 50
 
 
 @scene(

@@ -113,7 +113,7 @@ def _(tables: Rows, bad: bool) -> None:
 @scene("static_member_flapping", client_id="b", severity="critical", conflicts=1, kept_out=1)
 def _(tables: Rows, bad: bool) -> None:
     """KIP-848: the newer of two is refused. Of the healthy ones one is another program's, and comes in later; the other
-    is the same program, which died and has its id until its session ends."""
+    is the same program, which died and has its id until its session ends; a supervisor then starts it again."""
     first = tables.client("a", "10.0.0.5")
     first.group(0, "join", "new", group_instance_id="worker-0", member_id="m-1", group_type="consumer")
     first.ask(10 if bad else 4, ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="new", member_id="m-1")
@@ -126,6 +126,9 @@ def _(tables: Rows, bad: bool) -> None:
     if not bad:
         same = words | {"group_instance_id": "worker-0", "error_code": ErrorCode.UNRELEASED_INSTANCE_ID}
         second.group(5, "join", "new", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, **same)
+        third = tables.client("b", "10.0.0.8")
+        third.group(11, "join", "new", group_instance_id="worker-0", member_id="m-3", group_type="consumer")
+        third.ask(12, ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="new", member_id="m-3")
     tables.client("c", "10.0.0.7").produce(12, "orders")
 
 

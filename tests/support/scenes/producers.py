@@ -212,6 +212,18 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("other").ask(99 + length, ApiKey.METADATA, seconds=0)
 
 
+@scene("open_transaction", outcome="unfinished", severity="critical", seconds=90, rows=2)
+def _(tables: Rows, bad: bool) -> None:
+    """Its transactions take five seconds, but for one, hours ago; those of the healthy one 50."""
+    producer = _begun(tables, closed="end of capture")
+    for begin, seconds in ((-5000, 1000 if bad else 50), *((at, 5 if bad else 50) for at in (-3000, -2000, -1000))):
+        _write(tables, producer, begin)
+        ids = {"producer_id": 7, "producer_epoch": 0, "transactional_id": "etl-1"}
+        producer.ask(begin + seconds, ApiKey.END_TXN, committed=True, **ids)
+    _write(tables, producer, 0)
+    tables.client("other").ask(90, ApiKey.METADATA, seconds=0)
+
+
 @scene("open_transaction", outcome="unfinished", severity="critical", seconds=40, records=10)
 def _(tables: Rows, bad: bool) -> None:
     """The producer is gone; the healthy one is still there, and may end it in time."""
@@ -469,6 +481,16 @@ def _(tables: Rows, bad: bool) -> None:
         producer.produce(at, "invoices", count=10, appended_offset=at)
 
 
+@scene("lost_records", client_id="orders", from_offset=20, end_offset=40, records=20)
+def _(tables: Rows, bad: bool) -> None:
+    """The topic was deleted and made anew, and then lost records; the healthy one goes on."""
+    producer = tables.client("orders")
+    producer.produce(0, "invoices", count=10, appended_offset=990)
+    tables.client("admin", "10.0.0.6").ask(5, ApiKey.DELETE_TOPICS, topics=["invoices"])
+    for at, begin in ((5.1, 1000), (20, 10), (30, 30), (40, 20 if bad else 40)):  # the first, before it was deleted
+        producer.produce(at, "invoices", count=10, appended_offset=begin)
+
+
 @scene("lost_records", client_id="orders", from_offset=20, end_offset=30, records=10)
 def _(tables: Rows, bad: bool) -> None:
     """A batch is refused as out of order; sent again, it gets the offset of another one, which a new leader does not have.
@@ -569,15 +591,17 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("corrupt_batches", direction="produced", batches=1, refused=0, severity="critical")
 def _(tables: Rows, bad: bool) -> None:
-    """With acks=0 the broker ends the connection at it; that of the healthy one goes on, as the capture was damaged."""
-    producer = tables.client("metrics")
+    """With acks=0 the broker ends the connection at it; healthy ones go on, or end it themselves, as the capture was damaged."""
+    producer = tables.client("metrics", closed_by="broker" if bad else "client")
     producer.produce(0, "invoices", acks=0, crc_valid=False)
     (tables.client("metrics") if bad else producer).produce(3, "invoices", acks=0)
+    if not bad:
+        tables.client("cron", closed_by="client").produce(0, "invoices", acks=0, crc_valid=False)
 
 
-@scene("corrupt_batches", direction="fetched", batches=1, refused=0, severity="notice")
+@scene("corrupt_batches", direction="fetched", batches=1, refused=0, severity="critical")
 def _(tables: Rows, bad: bool) -> None:
-    """The capture was damaged: the reader goes on."""
+    """The reader goes on, as it does not look at checksums, or seeks past the batch."""
     reader = tables.client("reader")
     reader.fetch(0, "invoices", 0, end=5, count=5)
     tables.tables["record_batches"][0]["crc_valid"] = not bad

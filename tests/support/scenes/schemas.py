@@ -75,6 +75,16 @@ def _(tables: Rows, bad: bool) -> None:
     consumer.fetch(60, "orders", 13, end=50)
 
 
+@scene("poison_records", consumers=1, consumer="billing", severity="critical", partition_offset=12)
+def _(tables: Rows, bad: bool) -> None:
+    """It had nothing to commit for a night; then it stands before the record. In the healthy scene it can be read."""
+    written(tables, [GOOD] * 12 + [BAD if bad else GOOD])
+    consumer = read(tables, BAD if bad else GOOD, 28_000, offset=12)
+    for at, offset in ((10, 11), (27_999, 12)):
+        consumer.commit(at, "billing", "orders", offset)
+    consumer.group(28_100, "heartbeat", "billing")
+
+
 @scene("poison_records", writer=None, client_id="billing", consumers=0, severity="notice", partition_offset=12)
 def _(tables: Rows, bad: bool) -> None:
     """It was written before the capture, and the capture ends: whether the consumer goes on is not known."""

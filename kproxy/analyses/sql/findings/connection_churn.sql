@@ -46,7 +46,7 @@ WITH working AS (
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE r.cause = 'restart loop'
 ), rejecting AS (
-    SELECT DISTINCT connection_id FROM exchanges WHERE api_key = 1 AND response_size > max_bytes
+    SELECT DISTINCT connection_id FROM exchanges WHERE api_key = 1 AND response_size > max_bytes AND max_bytes >= 1000
 ), short AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c

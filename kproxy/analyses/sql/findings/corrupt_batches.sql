@@ -5,7 +5,7 @@ severity: critical
 meaning: >
   The checksum of a record batch does not match its bytes, or the broker refused it as corrupt (CORRUPT_MESSAGE). In a Produce request
   the client or the network damaged it; it is critical unless the records were acknowledged when they were sent again. In a Fetch
-  response the broker's disk did, and consumers cannot get past it, unless the same batch also came whole, or its reader went on. A produced batch
+  response the broker's disk did, and consumers cannot get past it, unless the same batch also came whole. A produced batch
   with a wrong checksum that the broker took was damaged by the capture, and is left out. A refused one with a right checksum is no
   damage: brokers before 2.4 refuse records without a key for a compacted topic so.
 basis:
@@ -13,7 +13,7 @@ basis:
   certainty: measured
   wrong_if: the capture itself was damaged (another capture of the same packets is whole)
 columns:
-  severity: "notice: its records were acknowledged or read another time, or the reader went on; else critical"
+  severity: "notice: its records were acknowledged or read another time; else critical"
   direction: produced or fetched
   reason: what is wrong
   batches: batches with a wrong checksum, or refused as corrupt
@@ -25,7 +25,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#messageformat
 parameters:
   min_batches: {default: 1, meaning: "Fewer such batches in a partition are not listed."}
-verdict: "{rows:partition/partitions} with damaged record batches. {most batches}: {topic}-{partition}, {batches:,} {direction} by {client_id} at {client_address} via {broker}: {reason}[{rows where severity=critical:?}|; it came through another time, or its reader went on]. If produced, check that client's host; if fetched, that broker's disk."
+verdict: "{rows:partition/partitions} with damaged record batches. {most batches}: {topic}-{partition}, {batches:,} {direction} by {client_id} at {client_address} via {broker}: {reason}[{rows where severity=critical:?}|; it came through another time]. If produced, check that client's host; if fetched, that broker's disk."
 order: 10
 only_if: FROM record_batches WHERE crc_valid = false OR error_code = 2
 frame:
@@ -44,12 +44,6 @@ frame:
 */
 WITH damaged AS (
     SELECT *, coalesce(topic, topic_id) AS topic_or_id FROM client_batches WHERE direction = 'fetch' AND crc_valid = false
-), passed AS ( -- a client that checks what it reads goes on only if the capture was damaged
-    SELECT d.connection_id, d.exchange, d.topic_or_id, d.partition, d.base_offset
-    FROM damaged AS d
-    JOIN fetch_positions AS p ON p.client_id IS NOT DISTINCT FROM d.client_id AND p.client_address = d.client_address AND p.cluster = d.cluster
-        AND p.topic = d.topic_or_id AND p.partition = d.partition AND p.at_us > d.at_us AND p.position > d.base_offset
-    GROUP BY d.connection_id, d.exchange, d.topic_or_id, d.partition, d.base_offset
 ), whole AS (
     SELECT DISTINCT g.cluster, coalesce(g.topic, g.topic_id) AS topic_or_id, g.partition, g.base_offset
     FROM client_batches AS g
@@ -58,12 +52,10 @@ WITH damaged AS (
     WHERE g.direction = 'fetch' AND g.crc_valid
 )
 SELECT d.client_id, d.client_address, d.software, d.cluster, d.broker, 'fetched' AS direction, d.topic_or_id AS topic, d.partition,
-    d.error_code, d.crc_valid, d.base_offset, coalesce(w.base_offset, p.base_offset) IS NOT NULL AS is_harmless, d.seen_at, d.at_us, d.connection_id, d.exchange
+    d.error_code, d.crc_valid, d.base_offset, w.base_offset IS NOT NULL AS is_harmless, d.seen_at, d.at_us, d.connection_id, d.exchange
 FROM damaged AS d
 LEFT JOIN whole AS w ON w.cluster = d.cluster AND w.topic_or_id = d.topic_or_id AND w.partition = d.partition
     AND w.base_offset = d.base_offset
-LEFT JOIN passed AS p ON p.connection_id = d.connection_id AND p.exchange = d.exchange AND p.topic_or_id = d.topic_or_id
-    AND p.partition = d.partition AND p.base_offset = d.base_offset
 UNION ALL
 SELECT client_id, client_address, software, cluster, broker, 'produced' AS direction, topic, partition,
     error_code, crc_valid, base_offset, outcome = 'acknowledged' AS is_harmless, seen_at, at_us, connection_id, exchange
@@ -74,4 +66,5 @@ SELECT b.client_id, b.client_address, b.software, b.cluster, b.broker, 'produced
     error_code, crc_valid, base_offset, false AS is_harmless, seen_at, at_us, b.connection_id, exchange
 FROM client_batches AS b
 JOIN client_connections AS c ON c.connection_id = b.connection_id
-WHERE direction = 'produce' AND acks = 0 AND crc_valid = false AND c.last_seen_us <= at_us + 1000000 -- a broker ends the connection at it
+WHERE direction = 'produce' AND acks = 0 AND crc_valid = false AND c.closed_by = 'broker'
+    AND c.last_seen_us <= at_us + 1000000 -- a broker ends the connection at it

@@ -57,30 +57,29 @@ WITH appended AS (
     WHERE b.direction = 'produce'
 ), deleted AS (
     SELECT cluster, topic, at_us FROM client_exchanges CROSS JOIN unnest(topics) AS d(topic) WHERE api_key = 20 AND len(error_codes) = 0
-), lives AS ( -- a partition that begins at 0 again is that of a topic that was created anew
-    SELECT *,
-        count(CASE WHEN appended_offset = 0 THEN 1 END) OVER (
-            PARTITION BY cluster, topic, topic_id, partition ORDER BY answered_us) AS life
-    FROM appended
-    WHERE appended_offset >= 0
+), lives AS ( -- a partition that begins at 0 again, or whose topic was deleted, is that of a topic that was created anew
+    SELECT a.*, coalesce(d.at_us, 0) AS deleted_us,
+        count(CASE WHEN a.appended_offset = 0 THEN 1 END) OVER (
+            PARTITION BY a.cluster, a.topic, a.topic_id, a.partition, coalesce(d.at_us, 0) ORDER BY a.answered_us) AS life
+    FROM appended AS a
+    ASOF LEFT JOIN deleted AS d ON d.cluster = a.cluster AND d.topic = a.topic AND d.at_us <= a.at_us
+    WHERE a.appended_offset >= 0 AND a.at_us >= coalesce(d.at_us + 5000000, 0) -- brokers delete it a moment later
 ), ends AS (
-    SELECT cluster, topic, topic_id, partition, life, answered_us,
+    SELECT cluster, topic, topic_id, partition, deleted_us, life, answered_us,
         max(appended_offset + count) OVER (
-            PARTITION BY cluster, topic, topic_id, partition, life
+            PARTITION BY cluster, topic, topic_id, partition, deleted_us, life
             ORDER BY answered_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS end_offset,
-        min(answered_us) OVER (PARTITION BY cluster, topic, topic_id, partition, life) AS since_us
+        ) AS end_offset
     FROM lives
 ), given_again AS (
     SELECT a.client_id, a.client_address, a.software, a.cluster, a.broker, a.topic, a.partition, a.acks, a.seen_at, a.at_us,
         a.connection_id, a.exchange, a.appended_offset AS lost_offset, e.end_offset, 'offsets given again' AS evidence
     FROM lives AS a
     ASOF JOIN ends AS e ON e.cluster = a.cluster AND e.topic = a.topic AND e.partition = a.partition AND e.life = a.life
-        AND e.answered_us < a.at_us
+        AND e.deleted_us = a.deleted_us AND e.answered_us < a.at_us
     WHERE a.appended_offset > 0 AND a.appended_offset < e.end_offset
         AND e.topic_id IS NOT DISTINCT FROM a.topic_id
         AND (a.producer_id IS NULL OR a.producer_id < 0 OR a.attempt = 1)
-        AND NOT EXISTS (FROM deleted AS d WHERE d.cluster = a.cluster AND d.topic = a.topic AND d.at_us BETWEEN e.since_us AND a.at_us)
 ), refused AS ( -- the first batch that is refused, although it follows the last one that was acknowledged
     SELECT b.*, a.appended_offset + a.count - 1 AS acknowledged_offset, a.appended_offset + a.count AS end_offset
     FROM appended AS b

@@ -20,16 +20,16 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
 parameters:
   min_errors: {default: 5, meaning: "Fewer such answers to a client for a partition are not listed."}
-  min_seconds: {default: 5, meaning: "Within less, several clients of one name may each have been answered so once."}
+  min_seconds: {default: 5, meaning: "Within less, several clients of one name may each have been answered so once; more than twice a connection are listed anyway."}
 verdict: "{rows:consumer of a partition keeps/consumers of partitions keep} asking for offsets that are gone. [{rows where severity=critical:?}Worst|Most]: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} in {seconds:,} s. [{rows where severity=critical:?}It reads nothing|It reads in between]: reset its group's offsets or set auto.offset.reset."
 order: 12
 only_if: FROM errors WHERE api_key = 1 AND error_code = 1
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition]
   pause: pause_seconds
-  values: {errors: CAST(sum(count) AS BIGINT), reads: CAST(max(reads) - min(reads) AS BIGINT)}
+  values: {errors: CAST(sum(count) AS BIGINT), reads: CAST(max(reads) - min(reads) AS BIGINT), clients: count(DISTINCT connection_id)}
   derived: {severity: CASE WHEN reads = 0 THEN 'critical' ELSE 'warning' END}
-  having: errors >= $min_errors AND seconds >= $min_seconds
+  having: errors >= $min_errors AND (seconds >= $min_seconds OR errors > 2 * clients)
   order_by: reads = 0 DESC, errors DESC
 */
 WITH seen AS (

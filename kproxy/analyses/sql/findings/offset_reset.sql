@@ -57,14 +57,12 @@ WITH asked AS (
     WHERE kind = 'fetch' AND replica_id < 0 AND partition_offset IS NOT NULL
 ), ordered AS (
     SELECT *,
-        coalesce(lead(partition_offset) OVER of_connection, lead(partition_offset) OVER of_client) AS to_offset,
-        CASE WHEN lead(at_us) OVER of_connection IS NULL THEN lead(error_code) OVER of_client ELSE lead(error_code) OVER of_connection END
-            AS next_error_code,
-        coalesce(lead(seen_at) OVER of_connection, lead(seen_at) OVER of_client) AS next_at,
+        lead(partition_offset) OVER of_client AS to_offset,
+        lead(error_code) OVER of_client AS next_error_code,
+        lead(seen_at) OVER of_client AS next_at,
         max(CASE WHEN error_code = 0 THEN at_us END) OVER of_client AS read_us
     FROM asked
-    WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange),
-        of_connection AS (PARTITION BY connection_id, topic, partition ORDER BY exchange) -- of_client, others of its name may come between
+    WINDOW of_client AS (PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange)
 ), beginnings AS ( -- of topics that were away, or that begin at 0
     SELECT cluster, resource AS topic, at_us
     FROM client_errors
@@ -134,14 +132,14 @@ WITH asked AS (
     SELECT c.client_id, c.client_address, c.software, c.cluster, c.topic, c.partition, c.partition_offset, a.partition_offset AS to_offset,
         'records deleted' AS cause, c.seen_at, c.at_us, a.seen_at AS next_at, c.at_us AS read_us, c.connection_id, c.exchange
     FROM client_offsets AS c
-    ASOF JOIN asked AS a ON a.client_id = c.client_id AND a.client_address = c.client_address AND a.cluster = c.cluster
-        AND a.topic = c.topic AND a.partition = c.partition AND a.at_us >= c.at_us
+    ASOF JOIN asked AS a ON coalesce(a.client_id, '') = coalesce(c.client_id, '') AND a.client_address = c.client_address
+        AND a.cluster = c.cluster AND a.topic = c.topic AND a.partition = c.partition AND a.at_us >= c.at_us
     WHERE c.kind = 'committed' AND c.partition_offset >= 0 AND c.error_code = 0
         AND a.error_code = 0 AND a.partition_offset >= a.log_start_offset AND a.log_start_offset > c.partition_offset
         AND NOT EXISTS ( -- one that reads on may have read what it has not committed
             SELECT 1 FROM asked AS r
-            WHERE r.client_id = c.client_id AND r.client_address = c.client_address AND r.cluster = c.cluster AND r.topic = c.topic
-                AND r.partition = c.partition AND r.at_us BETWEEN c.at_us - 2000000 AND c.at_us)
+            WHERE r.client_id IS NOT DISTINCT FROM c.client_id AND r.client_address = c.client_address AND r.cluster = c.cluster
+                AND r.topic = c.topic AND r.partition = c.partition AND r.at_us BETWEEN c.at_us - 2000000 AND c.at_us)
     QUALIFY row_number() OVER (
         PARTITION BY c.client_id, c.client_address, c.cluster, c.topic, c.partition, c.partition_offset ORDER BY c.at_us, c.connection_id, c.exchange
     ) = 1

@@ -6,7 +6,7 @@ meaning: >
   Between the first record of the transaction and its commit or abort passed more than the limit, or neither was seen (unfinished). Until then no
   read_committed consumer gets any later record of these partitions, of any producer; the broker ends it after transaction.timeout.ms,
   which readers show: they get past its first record. Only for producers whose coordinator was captured too, since only the coordinator shows the end.
-  Left out is what was still open when the capture ended, and not longer than another of the same client that it committed.
+  Left out is what was still open when the capture ended, and for less than twice what its committed ones took (the median).
 basis:
   rests_on: batches of the transaction, and no EndTxn at its coordinator for so long
   certainty: inferred
@@ -38,7 +38,7 @@ frame:
     outcome: coalesce(ending, 'unfinished')
     connection_id: example.connection_id
     exchange: example.exchange
-  having: (open_us >= $min_seconds * 1000000 AND (ending IS NOT NULL OR gone_us IS NOT NULL OR open_us > coalesce(usual_us, 0))) OR (ending IS NULL AND gone_us >= $min_seconds * 1000000 / 3)
+  having: (open_us >= $min_seconds * 1000000 AND (ending IS NOT NULL OR gone_us IS NOT NULL OR open_us > coalesce(2 * usual_us, 0))) OR (ending IS NULL AND gone_us >= $min_seconds * 1000000 / 3)
   order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
 WITH marks AS (  -- batches of transactions, and ends of transactions
@@ -101,7 +101,8 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
     HAVING bool_and(closed <> 'end of capture' AND closed_us IS NOT NULL)
 )
 SELECT f.* EXCLUDE (ending), w.until_us - c.at_us AS gone_us, least(f.ending_us, p.at_us, w.until_us) - f.first_us AS open_us,
-    max(CASE WHEN f.ending = 'committed' THEN f.ending_us - f.first_us END) OVER (PARTITION BY f.client_id, f.client_address, f.cluster) AS usual_us,
+    median(CASE WHEN f.ending = 'committed' THEN f.ending_us - f.first_us END) OVER (
+        PARTITION BY f.client_id, f.client_address, f.cluster, f.transactional_id) AS usual_us,
     CASE WHEN p.at_us IS NULL THEN f.ending ELSE 'ended by the broker' END AS ending
 FROM found AS f
 LEFT JOIN passed AS p ON p.cluster = f.cluster AND p.producer_id = f.producer_id AND p.producer_epoch IS NOT DISTINCT FROM f.producer_epoch

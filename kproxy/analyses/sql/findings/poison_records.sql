@@ -31,7 +31,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_value.deserializer
 parameters:
   max_percent: {default: 10, most: 100, meaning: "Where a larger share of a topic's records names no schema, such records are no mistakes."}
-  wait_seconds: {default: 10, meaning: "A consumer that received the record once stands before it if it went on for so long, and for longer than between two of its commits."}
+  wait_seconds: {default: 10, meaning: "A consumer that received the record once stands before it if it went on for so long, and for longer than between two of its commits, up to a minute."}
 sampled: Commits and fetches behind the record may be among the exchanges that are missing.
 verdict: "{rows:record/records} that a schema does not describe, the first of {rows:partition/partitions}. First: {topic}-{partition} at offset {partition_offset}, written by {writer}: {problem:100}.[{consumers:?} {consumers:consumer stands/consumers stand} before it, {consumer} first.] Skip it, and mend its producer."
 order: 13
@@ -84,7 +84,7 @@ WITH usual AS ( -- topics whose records name a schema, but for a few
     LEFT JOIN passed AS p ON p.cluster = r.cluster AND p.topic = r.topic AND p.partition = r.partition
         AND p.client_id IS NOT DISTINCT FROM r.client_id AND p.client_address = r.client_address
     JOIN lasts AS l ON l.cluster = r.cluster AND l.client_id IS NOT DISTINCT FROM r.client_id AND l.client_address = r.client_address
-    WHERE (coalesce(p.position, 0) <= r.partition_offset AND (r.times > 1 OR l.at_us - r.at_us >= greatest($wait_seconds * 1000000, p.pause_us)))
+    WHERE (coalesce(p.position, 0) <= r.partition_offset AND (r.times > 1 OR l.at_us - r.at_us >= greatest($wait_seconds * 1000000, least(coalesce(p.pause_us, 0), 60000000))))
         -- some libraries commit what they hand over, also where the program goes back to it
         OR (r.times >= 10 AND r.until_us - r.at_us >= $wait_seconds * 1000000 AND l.at_us - r.until_us <= 5000000)
     GROUP BY r.cluster, r.topic, r.partition, r.part

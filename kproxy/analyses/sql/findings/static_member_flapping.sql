@@ -62,11 +62,15 @@ WITH joins AS (  -- the first join of each member id
     LEFT JOIN numbered AS b
         ON b.group_key = a.group_key AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + $min_joins - 1
 ), held AS ( -- by a member that goes on, or by one that died, which has its id until session.timeout.ms: no conflict
-    SELECT e.connection_id, e.exchange, bool_or(x.at_us > e.at_us) AS goes_on
+    SELECT e.connection_id, e.exchange, max(x.at_us) > max(e.at_us) AS goes_on
     FROM client_group_events AS e
     JOIN joins AS j ON j.group_key = e.group_key AND j.group_instance_id = e.group_instance_id AND j.member_id <> e.member_id
-    JOIN client_exchanges AS x ON x.cluster = e.cluster AND x.group_id = e.group_id AND x.member_id = j.member_id
-    WHERE e.error_code = 111 AND x.api_key = 68 AND len(x.error_codes) = 0
+        AND j.place.at_us < e.at_us
+    JOIN (
+        SELECT cluster, group_id, member_id, max(at_us) AS at_us
+        FROM client_exchanges WHERE api_key = 68 AND len(error_codes) = 0 GROUP BY cluster, group_id, member_id
+    ) AS x ON x.cluster = e.cluster AND x.group_id = e.group_id AND x.member_id = j.member_id
+    WHERE e.error_code = 111
     GROUP BY e.connection_id, e.exchange
 ), working AS (
     SELECT client_id, client_address, cluster, group_id, max(at_us) AS at_us

@@ -6,7 +6,7 @@ meaning: >
   The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time
   and goes back (a record that it cannot handle, retried for ever; it may read on in between, but commits nothing beyond), or it
   is a member of a group, dies of such a record and is started again at the same offset, or the broker returns nothing although there is
-  something, or the client ends the connection at each answer, which is larger than it asked for: a record is larger than what it takes
+  something, or the client resets the connection at each answer, which is larger than it asked for: a record is larger than what it takes
   (receive.message.max.bytes).
 basis:
   rests_on: fetches of one offset, although the partition goes on
@@ -75,11 +75,13 @@ WITH asked AS (
     WHERE direction = 'fetch'
     GROUP BY connection_id, exchange, coalesce(topic, topic_id), partition
 ), moves AS ( -- each answered fetch of a client, on whatever connection; answers that the client did not wait for have no end of the partition
-    SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered, e.response_size > e.max_bytes AS is_larger,
+    SELECT a.*, d.yes = 1 OR a.error_code IS NULL AS is_delivered,
+        e.response_size > e.max_bytes AND e.max_bytes >= 1000 AND c.closed = 'reset' AND c.closed_by = 'client' AS is_rejected,
         max(a.readable_end) OVER (PARTITION BY a.cluster, a.topic, a.partition) AS end_of_all,
         lag(a.position) OVER (PARTITION BY a.client_id, a.client_address, a.cluster, a.topic, a.partition ORDER BY a.at_us, a.exchange) AS last_position
     FROM asked AS a
     JOIN exchanges AS e ON e.connection_id = a.connection_id AND e.exchange = a.exchange AND e.response_at IS NOT NULL
+    JOIN client_connections AS c ON c.connection_id = a.connection_id
     LEFT JOIN delivered AS d
         ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
     WHERE coalesce(a.error_code, 0) = 0
@@ -100,7 +102,7 @@ WITH asked AS (
     FROM stays
     WHERE end_of_all > position
     GROUP BY client_id, client_address, cluster, broker, topic, partition, position, stay
-    HAVING count(*) >= $min_fetches AND count(CASE WHEN is_larger THEN 1 END) * 2 >= count(*) -- else it may only look at one record
+    HAVING count(*) >= $min_fetches AND count(CASE WHEN is_rejected THEN 1 END) * 2 >= count(*) -- else it may only look at one record
         AND count(CASE WHEN next_position > position THEN 1 END) = 0 -- else it has the record, and asks for the next: a probe that looks at the last one
         AND count(DISTINCT connection_id) * 2 >= count(*) AND max(at_us) - min(at_us) >= $min_seconds * 1000000
 ), members AS ( -- that are restarted again and again
@@ -110,9 +112,9 @@ WITH asked AS (
     JOIN group_spells AS s ON s.group_key = r.group_key AND s.first_micros <= r.to_micros AND s.last_micros >= r.from_micros
     WHERE r.cause = 'restart loop'
 ), beginnings AS ( -- the first Fetch of a partition on each connection
-    SELECT v.*, m.client_id IS NOT NULL AS is_restarted, max(v.position) OVER (PARTITION BY v.client_address, v.cluster, v.topic, v.partition) AS last_beginning
+    SELECT v.*, m.client_address IS NOT NULL AS is_restarted, max(v.position) OVER (PARTITION BY v.client_address, v.cluster, v.topic, v.partition) AS last_beginning
     FROM (SELECT *, row_number() OVER (PARTITION BY connection_id, topic, partition ORDER BY exchange) AS nth FROM moves) AS v
-    LEFT JOIN members AS m ON m.cluster = v.cluster AND m.client_id = v.client_id AND m.client_address = v.client_address
+    LEFT JOIN members AS m ON m.cluster = v.cluster AND m.client_id IS NOT DISTINCT FROM v.client_id AND m.client_address = v.client_address
     WHERE v.nth = 1
 ), restarting AS ( -- restarted members, or clients that begin where their group stands: the last begin at one offset, nothing behind it is committed
     SELECT min_by(b.connection_id, b.at_us) AS connection_id, min_by(b.exchange, b.at_us) AS exchange,
@@ -145,8 +147,9 @@ WITH asked AS (
         count(*) AS all_fetches,
         count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records,
         count(CASE WHEN a.position = r.position THEN d.is_damaged END) AS damaged,
-        -- other partitions filled the answer
-        count(CASE WHEN a.position = r.position AND d.yes IS NULL AND e.response_size * 2 >= e.max_bytes THEN 1 END) AS filled
+        -- other partitions filled the answer: it has no room for a batch
+        count(CASE WHEN a.position = r.position AND d.yes IS NULL
+            AND e.response_size >= greatest(e.max_bytes // 2, e.max_bytes - 1048576) THEN 1 END) AS filled
     FROM repeated AS r
     JOIN asked AS a ON a.connection_id = r.connection_id AND a.topic = r.topic AND a.partition = r.partition
         AND a.exchange >= r.exchange AND a.exchange <= r.last_exchange
@@ -184,9 +187,9 @@ FROM ranked AS r
 LEFT JOIN elsewhere AS o ON o.connection_id = r.connection_id AND o.topic = r.topic AND o.partition = r.partition AND o.position = r.position
 WHERE nth = 1 AND damaged * 2 <= fetches -- else see corrupt_batches
     AND NOT (with_records > 0 AND r.readable_end = r.position + 1 AND NOT EXISTS ( -- it has no group, and may look at the last record each time
-        FROM committed AS c
-        WHERE c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
-            AND c.topic = r.topic AND c.partition = r.partition))
+        FROM client_exchanges AS g
+        WHERE g.client_id IS NOT DISTINCT FROM r.client_id AND g.client_address = r.client_address AND g.cluster = r.cluster
+            AND len(g.groups) > 0))
 UNION ALL BY NAME
 SELECT *
 FROM reconnecting
