@@ -14,7 +14,7 @@
     ├── NoRoom                the temporary directory is full, or cannot be written
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its position
-        ├── Unanswerable          an analysis that meets a number too large for it; names the analysis
+        ├── Unanswerable          an analysis that meets a value out of range; names the analysis
         ├── OptionError           an option of a run that is wrong; begins with the option's name
         └── ConfigError           a configuration with mistakes: all of them, each with its position
 
@@ -117,7 +117,7 @@ class UsageError(KproxyError):
 
 
 class Unanswerable(UsageError):
-    """An analysis, or a view, that meets a number too large for it in the tables; the text names it."""
+    """An analysis, or a view, that meets a value out of range, such as a sum; the text names it."""
 
 
 class OptionError(UsageError):

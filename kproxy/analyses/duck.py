@@ -67,7 +67,10 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
-OUT_OF_RANGE = re.compile(r"Out of Range Error|Conversion Error: .*out of range")
+OUT_OF_RANGE = re.compile(  # of DuckDB and Arrow; not of a date in the text of a query
+    r"Out of Range Error|Conversion Error: (?!\w+ field value).*out of range"
+    r"|Integer value out of bounds|Value .* too large to fit"
+)
 # The text of DuckDB's error; while rows are fetched, it is in an error of Arrow
 WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
 
@@ -306,7 +309,7 @@ class Database(ClosedOnExit):
             query = f"SELECT 1 {condition} LIMIT 1"
             return bool(self._with_more_memory(lambda: self._connection.execute(query, used).fetchall()))
         except duckdb.Error as error:
-            if OUT_OF_RANGE.search(str(error)):
+            if OUT_OF_RANGE.match(str(error)):
                 raise _failure(analysis, error) from None
             raise mistake(analysis.path, 1, 1, f"only_if: {str(error).splitlines()[0]}") from None
 
@@ -467,13 +470,13 @@ class Database(ClosedOnExit):
 
 
 def _failure(source: Analysis | View, error: Exception) -> Exception:
-    """Return what to raise for an error of DuckDB, or for a number that is too large for Arrow or Python."""
+    """Return what to raise for an error of DuckDB, Arrow or Python."""
     import duckdb  # noqa: PLC0415 - as above
 
     words = str(error)
-    if isinstance(error, duckdb.Error) and not OUT_OF_RANGE.search(words):
-        return refused(source.sql, source.path, words)
-    return Unanswerable(f"a number is too large in {Path(source.path).stem} ({words.splitlines()[0][:200]})")
+    if not isinstance(error, OverflowError) and not OUT_OF_RANGE.match(words):
+        return refused(source.sql, source.path, words) if isinstance(error, duckdb.Error) else error
+    return Unanswerable(f"a value is out of range in {Path(source.path).stem} ({words.splitlines()[0][:200]})")
 
 
 def _key(analysis: Analysis, values: Mapping[str, Value]) -> Key:

@@ -73,11 +73,13 @@ def test_without_more_the_sides_of_a_diff_are_halves_of_the_time(orders: Databas
     assert abs((middle - first) - (last - middle)).total_seconds() < 1e-5
 
 
-def test_sql_that_duckdb_refuses_names_its_file(orders: Database, tmp_path: Path) -> None:
-    (tmp_path / "mine.sql").write_text(
-        "/*\nid: mine\ntitle: T\nseverity: info\nmeaning: M\n*/\nSELECT no_such FROM exchanges", encoding="utf-8"
-    )
-    with pytest.raises(ConfigError, match=r"mine\.sql:7:8: .*no_such"):
+@pytest.mark.parametrize(
+    ("value", "complaint"), [("no_such", "no_such"), ("CAST('2020-13-01' AS DATE)", "date field value")]
+)
+def test_sql_that_duckdb_refuses_names_its_file(value: str, complaint: str, orders: Database, tmp_path: Path) -> None:
+    text = f"/*\nid: mine\ntitle: T\nseverity: info\nmeaning: M\n*/\nSELECT {value} AS n FROM exchanges"
+    (tmp_path / "mine.sql").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"mine\.sql:7:8: .*{complaint}"):
         orders.run(library.load([tmp_path])["mine"])
 
 

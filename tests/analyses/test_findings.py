@@ -16,6 +16,8 @@ from kproxy.analyses.report.templates import fields_of, fill
 from kproxy.analyses.report.text import answer_lines
 from kproxy.analyses.report.verdicts import Answer
 from kproxy.output.tables import TABLES
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
 from tests.support.sampled import sampled
 from tests.support.scenes import SCENES, Rows, Scene
 from tests.support.scenes.crowd import crowd
@@ -93,17 +95,22 @@ def test_a_table_has_the_numbers_of_the_headline(stages: Stages) -> None:
 
 
 def test_a_producer_that_writes_on_to_other_partitions_of_a_topic_is_not_harmed_by_a_broker(tmp_path: Path) -> None:
-    """Which partitions it takes is up to it, if its records have no keys."""
-    for harmed in (True, False):
+    """Which partitions it takes is up to it, if its records have no keys, and if they have leaders."""
+    for topic, has_leader in (("jobs", True), ("orders", False), ("orders", True)):
         rows = Rows()
         gone = {"broker_address": "10.0.0.8", "closed_by": "broker", "closed_at": moment(10)}
         rows.client("shop", **gone).produce(9.5, "orders", 0)
         rows.client("billing", "10.0.0.6", **gone).produce(9.5, "orders", 0)
         elsewhere = rows.client("shop", closed="end of capture")
         for at in range(11, 60, 2):
-            elsewhere.produce(at, "jobs" if harmed else "orders", 1)
-        found = rows.answer(tmp_path / str(harmed), "broker_away")
-        assert [row["severity"] for row in found if row["client_id"] == "shop"] == (["warning"] if harmed else ["info"])
+            elsewhere.produce(at, topic, 1)
+        if not has_leader:
+            elsewhere.error(59, ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE, topic, 0)
+        found = rows.answer(tmp_path / f"{topic}-{has_leader}", "broker_away")
+        severity = "info" if topic == "orders" and has_leader else "warning"
+        assert [row["severity"] for row in found if row["client_id"] == "shop"] == [severity]
+        text = fill(FINDINGS["broker_away"].header.verdict, found)
+        assert ("went away without harm" in text) == (severity == "info"), text  # it never came back
 
 
 def test_the_same_names_in_another_cluster_are_others(stages: Stages) -> None:

@@ -215,7 +215,7 @@ def test_an_analysis_that_meets_a_number_too_large_costs_only_itself(
     code, out, err = report("--analyses", folder, "--only", "large", "--only", "latency", ORDERS)
     assert code == 3
     assert "Fetch" in out
-    assert err.startswith("kproxy: large is left out: a number is too large in large (")
+    assert err.startswith("kproxy: large is left out: a value is out of range in large (")
 
 
 def test_a_capture_without_kafka_says_so(report: Report, tmp_path: Path) -> None:

@@ -451,7 +451,7 @@ def go_client() -> Path:
 def _lab(draws: Draws, folder: Path) -> Iterator[Lab]:
     work = draws.work
     with (
-        closing(Network(work.name)) as network,
+        closing(Network(list(WORKLOADS).index(work.name))) as network,
         closing(
             Cluster(folder, work.name, network, work.release, work.nodes, secure=work.secure, extra=work.settings)
         ) as cluster,

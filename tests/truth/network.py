@@ -3,7 +3,6 @@
 import gzip
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +20,9 @@ def run(*words: str) -> None:
 
 
 class Network:
-    """A bridge; the workload's name decides about it and its addresses: two workloads share none, two runs of one cannot be."""
+    """A bridge. *number*, the workload's place among all, decides about its addresses: two share none, one cannot run twice."""
 
-    def __init__(self, name: str) -> None:
-        number = zlib.crc32(name.encode()) % 2**15
+    def __init__(self, number: int) -> None:
         self._subnet = f"10.{64 + number % 128}.{number // 128}"
         self._bridge = f"kt{number}"
         self._hosts: dict[str, str] = {}

@@ -30,15 +30,14 @@ def one_address_for_all(lab: Lab) -> None:
         broker.start()
     lab.cluster.wait()
     lab.tool(ELECTION, "--bootstrap-server", lab.cluster.open, "--election-type", "preferred", "--all-topic-partitions")
-    began = time.time()
-    lab.produce("shop", "orders", rate=20, bootstrap=f"{where}:9092")
-    lab.produce("shop-java", "orders", rate=20, library="java", bootstrap=f"{where}:9092")
+    of_producers = {"rate": 20, "bootstrap": f"{where}:9092"}
+    clients = [lab.produce("shop", "orders", **of_producers)]
+    clients.append(lab.produce("shop-java", "orders", library="java", **of_producers))
     lab.consume("billing", "orders", group="billing", bootstrap=f"{where}:9092")
     lab.wait(40)
-    for name in ("shop", "shop-java"):
-        lab.expect(
-            "stale_leader", at=began + 6, within=8, client_id=name, topic="orders", shared_address=f"{where}:9092"
-        )
+    for client in clients:
+        of_client = {"client_id": client.client_id, "shared_address": f"{where}:9092"}
+        lab.expect("stale_leader", at=client.started + 6, within=8, topic="orders", **of_client)
     lab.allow("stale_leader", shared_address=f"{where}:9092")
     lab.expect("coordinator_errors", client_id="billing", shared_address=f"{where}:9092")
     lab.allow("coordinator_errors", shared_address=f"{where}:9092")

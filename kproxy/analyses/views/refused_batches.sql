@@ -52,9 +52,15 @@ compared AS (
   GROUP BY connection_id, exchange, topic_or_id, partition
 ), clients_here AS (
   SELECT client_id, client_address, cluster, max(last_seen_us) AS last_seen_us,
-    max(CASE WHEN closed = 'end of capture' THEN 1 ELSE 0 END) = 0 AS is_gone, max(gaps) > 0 AS has_gaps
+    max(CASE WHEN closed = 'end of capture' THEN 1 ELSE 0 END) = 0 AS is_gone
   FROM client_connections
   GROUP BY client_id, client_address, cluster
+), lacking AS ( -- connections on which a producer may have sent what the capture lacks
+  SELECT s.client_id, s.client_address, s.cluster, c.connection_id, c.first_seen_us, c.last_seen_us
+  FROM sent s
+  JOIN client_connections c ON c.connection_id = s.connection_id
+  WHERE c.gaps > 0
+  GROUP BY s.client_id, s.client_address, s.cluster, c.connection_id, c.first_seen_us, c.last_seen_us
 ), outcomes AS (
   SELECT r.connection_id, r.exchange, r.topic_or_id, r.partition,
     CASE
@@ -62,7 +68,10 @@ compared AS (
       WHEN r.is_transactional THEN 'unknown' -- the application begins an aborted transaction anew
       WHEN (r.error_code IN (10, 18) AND r.count = 1) OR r.error_code IN (32, 43, 76, 87)
         THEN 'lost' -- libraries give these to the application, and send none of them again
-      WHEN c.has_gaps THEN 'unknown' -- it may have been sent again in what the capture lacks
+      WHEN EXISTS (
+        SELECT 1 FROM lacking l
+        WHERE l.client_id IS NOT DISTINCT FROM r.client_id AND l.client_address = r.client_address AND l.cluster = r.cluster
+          AND l.first_seen_us <= r.last_us + 120000000 AND l.last_seen_us >= r.first_us) THEN 'unknown'
       WHEN a.is_passed OR c.is_gone OR c.last_seen_us > r.last_us + 120000000 THEN 'lost'
       ELSE 'unknown'
     END AS outcome

@@ -22,7 +22,7 @@ def _(tables: Rows, bad: bool) -> None:
     "metadata_storm",
     client_id="job",
     asks_for="ends of partitions",
-    requests=240,
+    requests=280,
     requests_in_busiest_minute=240,
     partitions=2,
 )
@@ -31,6 +31,8 @@ def _(tables: Rows, bad: bool) -> None:
     client = tables.client("job")
     for number in range(240):
         client.list_offset(number * 0.2, "orders", number % (2 if bad else 40), number)
+    for number in range(40):  # later, for others
+        client.list_offset(1000 + number, "orders", number, 0)
 
 
 @scene("metadata_storm", client_id="loop", requests=200)
@@ -297,6 +299,18 @@ def _(tables: Rows, bad: bool) -> None:
         elsewhere.produce(10 + number * 4, "orders", number)
 
 
+@scene("broker_away", rows=2, client_id="shop-2", needed_ms=None, stopped="produce", severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """One works elsewhere after four seconds, the other never again; those of the healthy scene end it themselves."""
+    for number in (1, 2):
+        place = {"address": f"10.0.6.{number}"}
+        ended = {"closed_by": "broker" if bad else "client", "closed_at": moment(10), "broker_address": "10.0.6.90"}
+        tables.client(f"shop-{number}", **place, **ended).produce(9.5, "orders", number)
+        elsewhere = tables.client(f"shop-{number}", **place, broker_address="10.0.6.91", closed="end of capture")
+        elsewhere.produce(14, "orders", 1)
+        elsewhere.produce(25, "jobs")
+
+
 @scene("broker_away", rows=2, client_id="reader", how="stopped answering", went_at=moment(10), needed_ms=6001)
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("shop", "10.0.8.1", broker_address="10.0.8.90")
@@ -520,7 +534,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "two_clusters", client_id="restarted", api_name="Produce", topic="orders", changes=3, requests=40,
+    "two_clusters", client_id="restarted", api_name="Produce", topic="orders", changes=3, requests=50,
     clusters="by turns A (10.0.0.9:9092) and by turns B (10.0.0.10:9092)",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
@@ -528,7 +542,9 @@ def _(tables: Rows, bad: bool) -> None:
     each change, as jobs of cron do, or may be two programs, as they have no client id of their own."""
     for number in range(4 if bad else 3):
         _works_in(tables, "restarted", number % 2, 30 * number)
-    if not bad:
+    if bad:
+        _works_in(tables, "restarted", 0, 1000)  # after a rest
+    else:
         for number in range(4):
             _works_in(tables, "mirror", number % 2, 30 * number, every=4)
             _works_in(tables, "pykafka", number % 2, 30 * number)

@@ -358,8 +358,10 @@ def _(tables: Rows, bad: bool) -> None:
         where.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)
 
 
-@scene("stale_leader", client_id="late", topic="jobs", errors=12, succeeded=1, severity="warning")
+@scene("stale_leader", client_id="late", topic="jobs", errors=12, succeeded=1, severity="warning", shared_address=None)
 def _(tables: Rows, bad: bool) -> None:
+    laptop = tables.client("laptop", "10.0.0.6")  # with ports that are forwarded
+    laptop.ask(0, ApiKey.METADATA, advertised=["1 localhost:9092", "2 localhost:9092"])
     consumer = tables.client("late")  # reads from the new leader in the end; the healthy one does so soon
     for second in range(12 if bad else 4):
         consumer.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)

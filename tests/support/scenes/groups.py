@@ -223,10 +223,11 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene(
     "coordinator_errors", client_id="worker", resource="jobs", errors=20, seconds=19, error_name="NOT_COORDINATOR",
-    brokers=1, severity="critical",
+    brokers=1, severity="critical", shared_address="balancer:9092",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     member = tables.client("worker")  # the healthy one asks as often, for two seconds after a broker's restart
+    member.ask(0, ApiKey.METADATA, advertised=["1 balancer:9092", "2 balancer:9092"])
     for number in range(20):
         at = number * (1 if bad else 0.1)
         member.error(at, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "jobs", kind="group", group_id="jobs")

@@ -169,14 +169,19 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("abandoned_fetches", client_id="audit", fetches=3, max_wait_ms=20_000, waited_ms=4000)
 def _(tables: Rows, bad: bool) -> None:
-    """The healthy one gives its fetches up for rebalances, as franz-go does."""
-    coordinator = tables.client("audit")
-    for number in range(4):
-        closed = {"closed_by": "client", "closed_at": moment(number * 5 + 4)} if number < 3 else {}
-        unanswered = {"unanswered": "the client closed the connection"} if number < 3 else {}
-        consumer = tables.client("audit", **closed)
-        consumer.ask(number * 5, ApiKey.FETCH, replica_id=-1, max_wait_ms=20_000, **unanswered)
-        coordinator.ask(number * 5 + (4.9 if bad else 3.9), ApiKey.JOIN_GROUP, group_id="audit")
+    """The healthy ones give their fetches up for rebalances, as franz-go does."""
+    for name in ("audit",) if bad else ("audit", "audit-848"):
+        coordinator = tables.client(name)
+        for number in range(4):
+            closed = {"closed_by": "client", "closed_at": moment(number * 5 + 4)} if number < 3 else {}
+            unanswered = {"unanswered": "the client closed the connection"} if number < 3 else {}
+            consumer = tables.client(name, **closed)
+            consumer.ask(number * 5, ApiKey.FETCH, replica_id=-1, max_wait_ms=20_000, **unanswered)
+            if name == "audit":
+                coordinator.ask(number * 5 + (4.9 if bad else 3.9), ApiKey.JOIN_GROUP, group_id="audit")
+            else:
+                known = {"api": ApiKey.CONSUMER_GROUP_HEARTBEAT, "group_type": "consumer", "member_id": "m-1"}
+                coordinator.group(number * 5 + 3.9, "heartbeat", name, assignment=[f"orders-{number}"], **known)
 
 
 @scene("duplicate_records", client_id="shop", topic="orders", batches=2, records=2, twice=0, severity="notice")

@@ -128,6 +128,13 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("images").produce(0, "scans", count=1 if bad else 1000, size=1_000_000)
 
 
+@scene("near_max_message", client_id="images", topic="scans", largest_bytes=1_000_000)
+def _(tables: Rows, bad: bool) -> None:
+    """Another producer sends a larger one: the healthy topic takes it."""
+    tables.client("images").produce(0, "scans", size=1_000_000)
+    tables.client("films").produce(1, "scans", size=2_000_000, error_code=ErrorCode.MESSAGE_TOO_LARGE if bad else 0)
+
+
 @scene(
     "throttled", client_id="batch", api_name="Produce", throttled=10, exchanges=20, throttled_ms=2500, longest_ms=250
 )
@@ -142,10 +149,15 @@ def _(tables: Rows, bad: bool) -> None:
     times_others=9.0, other_partitions=3,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
+    """One small batch for another partition is refused; of the healthy topics, one has most of them refused."""
     producer = tables.client("web")
     for number in range(100):
         count = (360 if number % 4 == 2 else 40) if bad else 120
         producer.produce(number, "clicks", number % 4, count=count)
+        if not bad:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if number > 3 and number % 4 else 0
+            producer.produce(number, "orders", number % 4, count=400, error_code=code)
+    producer.produce(50, "clicks", 1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @scene("skewed_partitions", topic="orders", partition=4, clients=2, other_partitions=5, percent=100, times_others=None)
@@ -376,6 +388,9 @@ def _(tables: Rows, bad: bool) -> None:
     for at, refused in ((0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, code)):
         producer.produce(at, "invoices", 3, error_code=refused, count=4, **sequence, base_sequence=17)
     producer.produce(4, "invoices", 3, count=2, producer_id=42, producer_epoch=1, base_sequence=0)  # later records
+    tables.client("orders", gaps=1).produce(
+        -9000, "invoices", 3, **sequence, base_sequence=1
+    )  # which lacks nothing of that
 
 
 @scene("sequence_errors", errors=1, lost=0, severity="notice")

@@ -41,6 +41,10 @@ WHERE e.api_key = 1 AND (e.unanswered IS NOT NULL OR epoch_us(e.response_at) > c
         SELECT 1 FROM client_exchanges AS g
         WHERE g.api_key IN (11, 13) AND g.client_id IS NOT DISTINCT FROM e.client_id AND g.client_address = e.client_address
             AND g.at_us BETWEEN e.at_us AND c.closed_us + 100000)
+    AND NOT EXISTS ( -- so does one of KIP-848's protocol: it is given other partitions
+        SELECT 1 FROM client_group_events AS g
+        WHERE g.event = 'heartbeat' AND g.assignment IS NOT NULL AND g.client_id IS NOT DISTINCT FROM e.client_id
+            AND g.client_address = e.client_address AND g.at_us BETWEEN e.at_us AND c.closed_us + 100000)
     AND EXISTS ( -- it goes on
         SELECT 1 FROM client_exchanges AS o
         WHERE o.api_key = 1 AND o.client_id IS NOT DISTINCT FROM e.client_id AND o.client_address = e.client_address AND o.broker = e.broker

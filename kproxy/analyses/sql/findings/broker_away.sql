@@ -26,7 +26,7 @@ parameters:
   min_seconds: {default: 3, least: 3, meaning: "Brokers that answered again within this time are not listed."}
   harm_seconds: {default: 5, meaning: "Clients that needed less are an information, not a warning."}
   session_seconds: {default: 40, meaning: "Other brokers name it no longer than this, unless it runs or nothing is there to take it out."}
-verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all[{max named_seconds:?}. Other brokers named it for {max named_seconds:,} s: it runs, or no controller (before Kafka 4: ZooKeeper) takes it out]. Look at the broker's log|{count broker:broker/brokers} went away for a while without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
+verdict: "[{rows where severity=warning:?}{broker} {how} at {went_at}: {client_id} at {client_address} [{needed_ms:?}worked again after {needed_ms:ms}[, but never did this again: {stopped}]|never did this again: {stopped}]. {count broker:broker/brokers}[{rows where brokers_in_turn=1:?}| in turn] and {count client_id:client/clients} in all[{max named_seconds:?}. Other brokers named it for {max named_seconds:,} s: it runs, or no controller (before Kafka 4: ZooKeeper) takes it out]. Look at the broker's log|{count broker:broker/brokers} went away[{back_at:?} for a while] without harm[{rows where brokers_in_turn=1:?}| ({max brokers_in_turn} in turn, as in a rolling restart)]. [{needed_ms:?}Last to work again: {client_id} at {client_address}, {needed_ms:ms} after {broker} {how}|Clients did their work as usual after {broker} {how}]]."
 order: 11
 only_if: >-
   FROM (
@@ -51,7 +51,7 @@ frame:
   derived:
     severity: CASE WHEN stopped <> 'none' OR needed_ms >= $harm_seconds * 1000 THEN 'warning' ELSE 'info' END
   is_summed: true
-  order_by: needed_ms DESC NULLS LAST
+  order_by: severity DESC, stopped <> 'none' DESC, needed_ms DESC NULLS LAST
 */
 WITH done AS ( -- what clients do at brokers: at_us is when it was answered without an error
     SELECT client_id, client_address, cluster, node AS broker, connection_id, exchange, software, 'produce' AS kind, topic AS name, partition, at_us
@@ -117,6 +117,11 @@ WITH done AS ( -- what clients do at brokers: at_us is when it was answered with
     FROM done
     WHERE kind = 'produce'
     GROUP BY cluster, client_id, client_address, name
+), leaderless AS ( -- but nobody can write to one without a leader
+    SELECT cluster, resource AS name, partition, max(at_us) AS at_us
+    FROM client_errors
+    WHERE resource_type = 'topic' AND error_code = 5
+    GROUP BY cluster, resource, partition
 ), trying AS ( -- or tried for as long to connect to it
     SELECT cluster, client_address, node AS broker, max(closed_us) AS at_us
     FROM client_connections
@@ -138,13 +143,14 @@ SELECT u.cluster, u.broker, u.how, u.went_us, u.back_us, u.client_id, u.client_a
     CASE WHEN p.usual_us IS NULL OR a.again_us - u.example.at_us > p.usual_us THEN a.again_us END AS again_us, a.example AS example_again,
     t.brokers_in_turn,
     n.for_us // 1000000 AS named_seconds, greatest(l.at_us, coalesce(y.at_us, 0)) - u.went_us >= 10000000
-        AND coalesce(x.at_us, 0) - u.went_us < 10000000
+        AND (coalesce(x.at_us, 0) - u.went_us < 10000000 OR coalesce(s.at_us, 0) - u.went_us >= 10000000)
         AND max(a.again_us) OVER (PARTITION BY u.cluster, u.broker, u.went_us, u.client_id, u.client_address, u.kind) IS NULL AS goes_on
 FROM used AS u
 JOIN turns AS t ON t.cluster = u.cluster AND t.broker = u.broker AND t.went_us = u.went_us
 JOIN lasting AS l ON l.cluster = u.cluster AND l.client_id IS NOT DISTINCT FROM u.client_id AND l.client_address = u.client_address
 LEFT JOIN writing AS x ON u.kind = 'produce' AND x.cluster = u.cluster AND x.client_id IS NOT DISTINCT FROM u.client_id
     AND x.client_address = u.client_address AND x.name = u.name
+LEFT JOIN leaderless AS s ON u.kind = 'produce' AND s.cluster = u.cluster AND s.name = u.name AND s.partition = u.partition
 LEFT JOIN trying AS y ON y.cluster = u.cluster AND y.client_address = u.client_address AND y.broker = u.broker
 LEFT JOIN named AS n ON n.cluster = u.cluster AND n.broker = u.broker AND n.went_us = u.went_us
 LEFT JOIN again AS a ON a.cluster = u.cluster AND a.broker = u.broker AND a.how = u.how AND a.went_us = u.went_us

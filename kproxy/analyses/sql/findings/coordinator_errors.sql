@@ -16,7 +16,7 @@ columns:
   errors: ""
   error_name: ""
   brokers: number of brokers that answered so
-  shared_address: address that several brokers advertise; empty if none do
+  shared_address: address that several brokers advertise to it; empty if none do
   seconds: ""
 action: >
   Where brokers share an address, give each one its own in advertised.listeners. Else look at the leaders of __consumer_offsets and __transaction_state (kafka-topics.sh --describe --unavailable-partitions) and at restarts of brokers.
@@ -67,5 +67,5 @@ WITH refused AS (
 )
 SELECT o.*, a.shared_address
 FROM outages AS o
-LEFT JOIN shared_addresses AS a ON a.cluster = o.cluster
+LEFT JOIN shared_addresses AS a ON a.cluster = o.cluster AND a.client_address = o.client_address
 WHERE outage_us >= $min_seconds * 1000000

@@ -16,7 +16,7 @@ columns:
   asks_for: metadata (Metadata), or ends of partitions (ListOffsets)
   requests: such requests that were answered
   requests_in_busiest_minute: such requests in the minute with the most
-  partitions: whose ends it asks for
+  partitions: whose ends it asked for in that minute; empty for metadata
   without_topics: "requests that name no topic: for all topics, or for none"
   connections: ""
   response_bytes: bytes of their answers
@@ -27,7 +27,7 @@ reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.
 parameters:
   min_requests_per_minute: {default: 120, meaning: "Fewer such requests of one client, in its busiest minute, are not listed; nor fewer for each partition."}
   min_seconds: {default: 5, meaning: "A minute with requests in fewer of its seconds does not count."}
-verdict: "{count client_id:client asks/clients ask} the same again and again. {most requests_in_busiest_minute}: {client_id} at {client_address} asked for {asks_for} {requests_in_busiest_minute:,} times in one minute on {connections:connection/connections}. Keep what was answered, and leave metadata.max.age.ms at its default."
+verdict: "{count client_id:client asks/clients ask} again and again for metadata, or where partitions end. {most requests_in_busiest_minute}: {client_id} at {client_address} asked for {asks_for} {requests_in_busiest_minute:,} times in one minute on {connections:connection/connections}. [{partitions:?}Ask once in a while: answers to fetches tell where partitions end, too|Leave metadata.max.age.ms at its default, and list topics rarely]."
 order: 42
 only_if: FROM exchanges WHERE api_key IN (2, 3) HAVING count(*) >= $min_requests_per_minute
 frame:
@@ -73,13 +73,18 @@ WITH parts AS (
         AND NOT EXISTS ( -- see unreachable_brokers
             FROM unreachable_lookups AS u
             WHERE u.client_id IS NOT DISTINCT FROM a.client_id AND u.client_address = a.client_address AND u.in_half_minute >= 8)
+), busiest AS (
+    SELECT *
+    FROM minutes
+    WHERE api_key = 2
+    QUALIFY row_number() OVER (PARTITION BY client_id, client_address ORDER BY requests_in_minute DESC, part) = 1
 ), named AS (
-    SELECT client_id, client_address, topic, partition
-    FROM client_offsets
-    WHERE kind = 'list'
-    GROUP BY client_id, client_address, topic, partition
+    SELECT DISTINCT b.client_id, b.client_address, o.topic, o.partition
+    FROM busiest AS b
+    JOIN client_offsets AS o ON o.client_id IS NOT DISTINCT FROM b.client_id AND o.client_address = b.client_address
+    WHERE o.kind = 'list' AND o.at_us // 10000000 BETWEEN b.part AND b.part + 5
 ), ends AS (
-    SELECT client_id, client_address, 2 AS api_key, count(*) AS asked_partitions
+    SELECT client_id, client_address, count(*) AS asked_partitions
     FROM named
     GROUP BY client_id, client_address
 )
@@ -88,5 +93,5 @@ FROM client_exchanges AS e
 JOIN minutes AS m ON m.client_id IS NOT DISTINCT FROM e.client_id AND m.client_address = e.client_address AND m.api_key = e.api_key
     AND m.part = e.at_us // 10000000
 JOIN of_their_own AS o ON o.client_id IS NOT DISTINCT FROM e.client_id AND o.client_address = e.client_address AND o.api_key = e.api_key
-LEFT JOIN ends AS n ON n.client_id IS NOT DISTINCT FROM e.client_id AND n.client_address = e.client_address AND n.api_key = e.api_key
-WHERE e.unanswered IS NULL
+LEFT JOIN ends AS n ON e.api_key = 2 AND n.client_id IS NOT DISTINCT FROM e.client_id AND n.client_address = e.client_address
+WHERE e.unanswered IS NULL AND (e.api_key = 3 OR n.asked_partitions IS NOT NULL)

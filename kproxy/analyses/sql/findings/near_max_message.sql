@@ -31,12 +31,15 @@ frame:
   derived:
     percent_of_max: 100 * largest_bytes // nullif(CAST($max_message_bytes AS BIGINT), 0)
     max_message_bytes: CAST($max_message_bytes AS BIGINT)
-  having: largest_bytes <= max_message_bytes
   order_by: largest_bytes DESC
 */
+WITH produced AS (
+    SELECT *, coalesce(max(CASE WHEN error_code = 0 THEN size END) OVER (PARTITION BY cluster, coalesce(topic, topic_id)), 0) AS taken
+    FROM client_batches
+    WHERE direction = 'produce' AND size * 100 >= $max_message_bytes * $min_percent
+)
 SELECT *
-FROM client_batches
-WHERE direction = 'produce'
-    AND coalesce(error_code, 0) = 0
+FROM produced
+WHERE coalesce(error_code, 0) = 0
     AND count <= $max_records
-    AND size * 100 >= $max_message_bytes * $min_percent
+    AND greatest(size, taken) <= $max_message_bytes

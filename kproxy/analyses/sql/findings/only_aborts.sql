@@ -23,7 +23,7 @@ parameters:
   min_aborts: {default: 5, least: 2, meaning: "Fewer aborts one after the other are not listed."}
   min_seconds: {default: 20, meaning: "Aborts within less are not listed."}
 sampled: Commits may be among the exchanges that are missing.
-verdict: "{count transactional_id:producer aborts/producers abort} one transaction after the other. {most aborts}: {transactional_id} of {client_id} at {client_address}, {aborts:abort/aborts} in {seconds:,} s without a commit in between, with {records:record/records}. Read its log for what it fails at."
+verdict: "{count transactional_id:producer aborts/producers abort} one transaction after the other. {most aborts}: {transactional_id} of {client_id} at {client_address}, {aborts:abort/aborts} in {seconds:,} s without a commit in between[, with {records:record/records}]. Read its log for what it fails at."
 order: 21
 only_if: FROM exchanges WHERE api_key = 26 AND NOT committed HAVING count(*) >= $min_aborts
 frame:

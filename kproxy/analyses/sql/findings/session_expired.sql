@@ -27,7 +27,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeo
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-verdict: "{rows:member that still ran was removed from its group/members that still ran were removed from their groups}, {sum times:time/times} in all. First: {client_id} at {client_address} in {group_id}, {error_name}[, {silence_ms:ms} after its last request to the group]. Look for {advice:200}."
+verdict: "{sum times:time/times} a member that still ran was removed from its group. First: {client_id} at {client_address} in {group_id}, {error_name}[, {silence_ms:ms} after its last request to the group]. Look for {advice:200}."
 order: 22
 only_if: FROM group_events WHERE event IN ('heartbeat', 'sync', 'commit') AND error_code IN (25, 110)
 frame:

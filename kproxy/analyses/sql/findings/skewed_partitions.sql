@@ -77,6 +77,13 @@ WITH by_client AS (
         CAST(sum(batches) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_batches,
         count(*) OVER (PARTITION BY cluster, topic) - 1 AS other_partitions
     FROM by_partition
+), refused AS (
+    SELECT cluster, coalesce(topic, topic_id) AS topic, partition, CAST(sum(count) AS BIGINT) AS records
+    FROM client_batches
+    WHERE direction = 'produce' AND error_code > 0
+    GROUP BY cluster, coalesce(topic, topic_id), partition
+), refused_here AS (
+    SELECT cluster, topic, CAST(sum(records) AS BIGINT) AS records FROM refused GROUP BY cluster, topic
 ), described AS (
     SELECT k.cluster, s.topic, count(DISTINCT s.partition) AS partitions
     FROM partition_states AS s
@@ -87,11 +94,10 @@ WITH by_client AS (
 SELECT c.* REPLACE (CASE WHEN c.other_partitions > 0 THEN c.other_partitions ELSE d.partitions - 1 END AS other_partitions)
 FROM compared AS c
 LEFT JOIN described AS d ON d.cluster = c.cluster AND d.topic = c.topic
-WHERE NOT EXISTS ( -- records for the others were refused
-    SELECT 1 FROM client_batches AS r
-    WHERE r.cluster = c.cluster AND coalesce(r.topic, r.topic_id) = c.topic AND r.partition <> c.partition
-        AND r.direction = 'produce' AND r.error_code > 0
-) AND CASE
-    WHEN other_partitions > 0 THEN ((topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches)
-        AND records * other_partitions >= $times_others * (topic_records - records)
+LEFT JOIN refused_here AS h ON h.cluster = c.cluster AND h.topic = c.topic
+LEFT JOIN refused AS r ON r.cluster = c.cluster AND r.topic = c.topic AND r.partition = c.partition
+WHERE c.records * greatest(c.other_partitions, 1) >= $times_others -- also if what was refused of the others had been taken
+        * (c.topic_records - c.records + coalesce(h.records, 0) - coalesce(r.records, 0))
+    AND CASE
+    WHEN c.other_partitions > 0 THEN (topic_records >= $min_records AND topic_batches >= $min_batches) OR topic_batches >= $min_many_batches
     ELSE topic_batches >= $min_batches AND clients > 1 AND d.partitions >= 3 END

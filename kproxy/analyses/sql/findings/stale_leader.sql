@@ -17,7 +17,7 @@ columns:
   error_name: ""
   errors: answers that the broker does not lead the partition
   succeeded: batches produced and fetches of that partition by the client, on any connection, after the first such answer
-  shared_address: address that several brokers advertise; empty if none do
+  shared_address: address that several brokers advertise to it; empty if none do
   seconds: ""
 action: >
   Where brokers share an address, give each one its own in advertised.listeners. Else restart this client now; then update it, and
@@ -75,7 +75,7 @@ WITH refused AS (
 )
 SELECT r.*, coalesce(l.succeeded, 0) AS succeeded, a.shared_address
 FROM refused AS r
-LEFT JOIN shared_addresses AS a ON a.cluster = r.cluster
+LEFT JOIN shared_addresses AS a ON a.cluster = r.cluster AND a.client_address = r.client_address
 LEFT JOIN later AS l ON l.connection_id = r.connection_id AND l.exchange = r.exchange AND l.resource = r.resource
     AND l.partition = r.partition
 LEFT JOIN bounced AS b ON b.connection_id = r.connection_id AND b.resource = r.resource AND b.partition = r.partition

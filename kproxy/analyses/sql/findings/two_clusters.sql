@@ -6,7 +6,7 @@ meaning: >
   The client writes to (or reads from) a topic in one cluster, connects anew, does the same in another cluster, and so on. Mostly its
   bootstrap.servers names brokers of two clusters: at each start it takes what answers first. Its records are divided between two clusters,
   and no reader gets all of them. A client that is connected to both at once, as a mirror is, one that moves once and back, one that rests
-  before it works in the other, as jobs at fixed times do, and one with its library's default client id are left out.
+  whenever it goes to the other, as jobs at fixed times do, and one with its library's default client id are left out.
 basis:
   rests_on: cluster ids in Metadata answers to the same client, and connections that never overlap
   certainty: inferred
@@ -15,12 +15,12 @@ columns:
   api_name: Produce or Fetch
   topic: ""
   clusters: ids of the clusters, each with the broker that the client worked with first there
-  changes: how often it went from one cluster to another
+  changes: how often it went from one cluster to another, without a long rest
   requests: Produce or Fetch requests for the topic, in all clusters
 action: Compare bootstrap.servers (and the DNS names in it) with the brokers of each cluster; name the brokers of one cluster only.
 reference: https://kafka.apache.org/documentation/#producerconfigs_bootstrap.servers
 parameters:
-  max_rest_seconds: {default: 60, meaning: "Clients that rested longer than this at a change are not listed: they may be several programs, each started by a clock."}
+  max_rest_seconds: {default: 60, meaning: "A change does not count if the client rested longer than this: it may be several programs, each started by a clock."}
   min_changes: {default: 3, least: 2, meaning: "Clients that changed less often are not listed: they were moved, and perhaps moved back."}
   min_requests: {default: 10, meaning: "Clients with fewer such requests each time, on average, are not listed: checks of a cluster have few."}
 sampled: Metadata answers that show the cluster may be among the exchanges that are missing.
@@ -42,7 +42,8 @@ WITH used AS (
     GROUP BY c.capture, e.client_id, e.client_address, e.software, k.cluster_id, c.broker, e.api_name, t.topic, e.connection_id,
         c.first_seen_us, c.closed_us, c.last_seen_us
 ), compared AS (
-    SELECT *, lag(cluster_id) OVER of_client AS cluster_before, from_us - lag(to_us) OVER of_client AS rest_us,
+    SELECT *, CASE WHEN cluster_id <> lag(cluster_id) OVER of_client
+            AND from_us - lag(to_us) OVER of_client <= $max_rest_seconds * 1000000 THEN 1 END AS change,
         cluster_id || ' (' || min_by(broker, from_us) OVER (PARTITION BY capture, client_id, client_address, api_name, topic, cluster_id) || ')' AS place
     FROM used
     WINDOW of_client AS (PARTITION BY capture, client_id, client_address, api_name, topic ORDER BY from_us, connection_id)
@@ -56,12 +57,11 @@ WITH used AS (
 )
 SELECT c.client_id, c.client_address, max(c.software) AS software, c.api_name, c.topic,
     array_to_string(sorted_set(c.place), ' and ') AS clusters,
-    count(CASE WHEN c.cluster_id <> c.cluster_before THEN 1 END) AS changes, CAST(sum(c.requests) AS BIGINT) AS requests,
+    count(c.change) AS changes, CAST(sum(c.requests) AS BIGINT) AS requests,
     min(c.first_at) AS first_at, max(c.last_at) AS last_at, min_by(c.connection_id, c.from_us) AS connection_id,
     min_by(c.exchange, c.from_us) AS exchange
 FROM compared AS c
 LEFT JOIN together AS t ON t.capture = c.capture AND t.client_id IS NOT DISTINCT FROM c.client_id AND t.client_address = c.client_address
 WHERE t.client_address IS NULL
 GROUP BY c.capture, c.client_id, c.client_address, c.api_name, c.topic
-HAVING count(CASE WHEN c.cluster_id <> c.cluster_before THEN 1 END) >= $min_changes AND sum(c.requests) >= $min_requests * (1 + count(CASE WHEN c.cluster_id <> c.cluster_before THEN 1 END))
-    AND max(CASE WHEN c.cluster_id <> c.cluster_before THEN c.rest_us END) <= $max_rest_seconds * 1000000
+HAVING count(c.change) >= $min_changes AND sum(c.requests) >= $min_requests * (1 + count(c.change))
