@@ -51,7 +51,7 @@ def moto() -> Iterator[str]:
 
 @pytest.fixture
 def service(moto: str) -> Iterator[AwsKms]:
-    with closing(AwsKms(AwsKmsOptions(region=REGION, url=moto))) as made:
+    with closing(AwsKms(AwsKmsOptions(region=REGION, url=moto, timeout=60.0))) as made:  # its first answer imports KMS
         for name in ("orders", "bills"):
             if name not in {one.name for one in made.list_keys()}:
                 made.make(name)
