@@ -142,6 +142,16 @@ def _(tables: Rows, bad: bool) -> None:
         member.fetch(20 * number + 1, "deadly", begin, end=100, count=1)
 
 
+@scene("stuck_fetch_loop", client_id=None, partition_offset=41, fetches=7, with_records=7, seconds=120)
+def _(tables: Rows, bad: bool) -> None:
+    """It has no client id, and dies of a record again and again; the healthy one gets on."""
+    for number in range(7):
+        member = tables.client(None, closed_at=moment(20 * number + 2), closed_by="client")
+        words = {"member_id": f"m-{number}", "session_timeout_ms": 6000, "response_generation": number + 1}
+        member.group(20 * number, "join", "nameless", **words)
+        member.fetch(20 * number + 1, "jobs", 41 if bad else 41 + number, end=100, count=1)
+
+
 @scene("stuck_fetch_loop", client_id="peeks", partition_offset=41, fetches=6, with_records=6, seconds=321)
 def _(tables: Rows, bad: bool) -> None:
     """It dies, and is restarted a minute later. The healthy one is started by cron each minute, looks, and commits nothing."""
