@@ -120,7 +120,10 @@ def make_report(
     by_exchanges: bool = False,
     watch: Watch = lambda done, total, name: None,
 ) -> Report:
-    """Run the analyses, each with those of the parameters that it knows. Raises as Tables.run does, but for Unanswerable."""
+    """Run the analyses, each with those of the parameters that it knows; leave out those that are Unanswerable.
+
+    Raises UsageError for a parameter, ConfigError for SQL that is refused.
+    """
     wanted = list(analyses)
     answers, damages = [], list(tables.damages)
     for at, analysis in enumerate(wanted):

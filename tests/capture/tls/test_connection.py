@@ -315,10 +315,8 @@ GAP_SETUPS = [
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
 def test_after_lost_records_the_next_whole_one_is_read_again(setup: Setup, known: bool) -> None:
-    pair = Pair(setup).handshake()
-    start = len(pair.chunks)
-    for message in NUMBERED:
-        pair.send(REQUEST, message)
+    pair = gap_talk(setup)
+    start = len(pair.chunks) - len(NUMBERED)
     heard = with_gap(pair.chunks, log_of(pair.keylog), range(start + 3, start + 9), known=known)
     assert heard.plain(REQUEST) == b"".join(NUMBERED[:3]) + b"[lost]" + b"".join(NUMBERED[9:])
     assert heard.facts.requests.lost == 6
@@ -328,10 +326,8 @@ def test_after_lost_records_the_next_whole_one_is_read_again(setup: Setup, known
 
 @pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
 def test_a_gap_within_a_record_costs_that_record(setup: Setup) -> None:
-    pair = Pair(setup).handshake()
-    start = len(pair.chunks)
-    for message in NUMBERED:
-        pair.send(REQUEST, message)
+    pair = gap_talk(setup)
+    start = len(pair.chunks) - len(NUMBERED)
     direction, hit = pair.chunks[start + 4]
     pieces = [(direction, hit[:9]), (direction, hit[9:15]), (direction, hit[15:])]
     chunks = pair.chunks[: start + 4] + pieces + pair.chunks[start + 5 :]
@@ -343,10 +339,8 @@ def test_a_gap_within_a_record_costs_that_record(setup: Setup) -> None:
 @pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
 def test_what_looks_like_a_long_record_behind_a_gap_costs_nothing_else(setup: Setup) -> None:
     """Encrypted bytes contain a header now and then; whether the record is there shows only where no more bytes come."""
-    pair = Pair(setup).handshake()
-    start = len(pair.chunks)
-    for message in NUMBERED:
-        pair.send(REQUEST, message)
+    pair = gap_talk(setup)
+    start = len(pair.chunks) - len(NUMBERED)
     looks = (REQUEST, b"\x17\x03\x03\x40\x00" + bytes(20))
     chunks = [*pair.chunks[: start + 5], looks, *pair.chunks[start + 5 : start + 21], looks, *pair.chunks[start + 21 :]]
     heard = with_gap(chunks, log_of(pair.keylog), {start + 4, start + 21}, known=False)
